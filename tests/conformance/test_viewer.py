@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.beside.moments import filled
+from kvlitmus.conformance.cli.commands.replay import in_steps
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine
@@ -153,11 +154,11 @@ def test_a_finding_shows_what_the_cache_declares_of_what_it_speaks_of() -> None:
         "rules": ["STORE-06"],
         "allowed": "of several values the one that the profile's store_put says",
     }
-    text = page.finding_of(0, said, "", 6, (), {"store_put": "first", "align": "reject"})
+    text = page.finding_of(0, said, "", page.Where(6), {"store_put": "first", "align": "reject"})
     assert "<dt>declared</dt><dd>store_put first</dd>" in text and "align" not in text
     assert "either leaves" in text and "*" not in text
     said["allowed"] = "one value"
-    assert "<dt>declared" not in page.finding_of(0, said, "", 6, (), {"store_put": "first"})
+    assert "<dt>declared" not in page.finding_of(0, said, "", page.Where(6), {"store_put": "first"})
 
 
 def test_no_text_of_a_tape_is_markup() -> None:
@@ -373,6 +374,116 @@ def test_a_page_that_is_nowhere_is_told_beside() -> None:
     assert found.keys() == {29} and ["pages of the host with no home", "none", "5, 6, 7"] in found[29]
 
 
+def scenes_of(name: str) -> list[Scene]:
+    play = published(name)
+    return list(scenes(play.steps, [page.family_of(play.header)], play.beside))
+
+
+def squares_of(scene: Scene) -> dict[int, tuple[str, str]]:
+    return {label: (kind, who) for label, kind, who in scene["pools"][-1]["squares"]}
+
+
+def test_a_page_that_is_handed_out_twice_is_red_with_both_who_have_it() -> None:
+    found = scenes_of("sglang-0.5.13.post1/MISUSE-03-d2410823.jsonl")
+    last = squares_of(found[35])
+    assert last[1] == ("two", "caller, steps 33 + 35") and last[2] == ("two", "free + caller, step 34")
+    assert {kind for page, (kind, _) in last.items() if page > 2} == {"caller"}
+    assert found[20]["pools"][0]["name"] == "Device pool: what is free or cached, last seen after step 2"
+
+
+def test_places_that_are_handed_out_twice_are_red_too() -> None:
+    twice = [{"call": "component_alloc", "args": [{"kv": 1}], "answer": {"kv": [4]}} for _ in range(2)]
+    back = {"call": "component_free", "args": [{"kv": [4]}], "answer": None}
+    found = drawn(({"config": {"components": "kv+swa", "pages": 8, "page_size": 1}}, [*twice, back]))
+    who = [
+        {label: (kind, who) for pool in one["pools"] for label, kind, who in pool["squares"]}[4] for one in found[1:]
+    ]
+    assert who == [("caller", "caller, step 1"), ("two", "caller, steps 1 + 2"), ("caller", "caller, step 2")]
+
+
+def test_each_step_of_a_call_says_what_it_asks_and_what_was_answered() -> None:
+    found = scenes_of("sglang-0.5.13.post1/MISUSE-03-d2410823.jsonl")
+    assert [(one["n"], one["whole"]) for one in found if one["whole"]] == [(3, "alloc(1) until it is refused → … [1]")]
+    assert [found[at]["text"] for at in (1, 3, 33, 35)] == [
+        f"alloc({n}) → {to}" for n, to in ((2, [1, 2]), (1, [3]), (1, [1]), (1, [1]))
+    ]
+    assert [found[at]["call"] for at in (0, 1, 2, 3, 35)] == [0, 1, 2, 3, 3]
+    found = scenes_of("sglang-0.5.13.post1-host-pool/MISUSE-05-51b852cd.jsonl")
+    assert found[2]["whole"] == "overwrite the returned sequence in place"
+    assert found[2]["text"] == "does the returned sequence share the memory of the free list? → yes"
+    assert found[3]["text"] == "overwrite the returned sequence, to the end of the memory that it lies in"
+    assert squares_of(found[3])[-1] == ("stray", "free ×30")
+
+
+def test_a_call_that_only_lends_something_is_counted_as_findings_count_it() -> None:
+    play = published("sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl")
+    found = scenes_of("sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl")
+    calls: Any = play.header["finding"]
+    assert found[-1]["call"] == len(calls["calls"]) == 18
+    assert found[1]["text"] == "attach(the suite's storage) → yes"
+
+
+def test_a_job_that_fails_is_told_where_it_does_and_what_it_held_is_of_no_job() -> None:
+    found = scenes_of("sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl")
+    assert [[state for _, _, state, _ in found[at]["jobs"]] for at in (25, 26, 27, 28)] == [
+        ["ended", "under way"],
+        ["under way"],
+        ["failed"],
+        [],
+    ]
+    assert squares_of(found[26])[4] == ("flight", "in flight") and squares_of(found[28])[4] == (
+        "flight",
+        "of ended work",
+    )
+
+
+def test_the_head_of_a_finding_blames_the_misuse_and_not_what_asks_for_its_effect() -> None:
+    play = published("sglang-0.5.13.post1/MISUSE-03-d2410823.jsonl")
+    stream = io.StringIO()
+    page.write(stream, [play])
+    text = stream.getvalue()
+    assert "<h2>Step 35 (call 3) shows a broken <b>MISUSE-03</b>" in text
+    assert "differ since step 2: <code>free([1, 2, 1, 2])" in text
+    assert '34 <span class="means">slots that the pool says it could hand out, after the misuse</span>' in text
+    assert '<p class="about">page=1 lru · litmus misuse/a-page-named-twice-in-one-free' in text
+    found = load(site_files.FOLDER / "sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl").finding
+    assert "<dt>seen empty</dt><dd>cached homes, owned after, waiting after</dd>" in page.finding_of(0, found, "")
+    assert "<h2>The last call breaks <b>POOL-12</b>" in page.finding_of(0, {"rules": ["POOL-12"]}, "")
+
+
+def test_ranks_that_reduce_apart_are_told_side_by_side() -> None:
+    *rest, last = scenes_of("sglang-0.5.13.post1-ranks/RANKS-07-1e3beb14.jsonl")
+    (table,) = [one for one in last["tables"] if one["leads"]]
+    assert [(row.cells[1:], row.odd) for row in table["rows"]] == [
+        (["●", "●", "●", "●"], False),
+        (["●", "●", "–", "–"], True),
+        (["–", "–", "●", "●"], True),
+    ]
+    assert last["answer"] == "min of drain_storage_control_queues over ranks 2, 3; decides nothing"
+    assert not any(row.odd for one in rest for some in one["tables"] if some["leads"] for row in some["rows"])
+
+
+@pytest.mark.parametrize("label", ["ranks timeout", "ranks best_effort"])
+def test_ranks_that_reduce_as_they_must_are_not_red(label: str) -> None:
+    found = [
+        one
+        for scene in drawn(random_play(specimen, config_like(label), 120))
+        for one in scene["tables"]
+        if one["leads"]
+    ]
+    assert found and not any(row.odd for one in found for row in one["rows"])
+
+
+def test_of_a_store_it_is_told_what_it_counted_and_that_it_raised() -> None:
+    found = scenes_of("sglang-0.5.13.post1-file/STORE-11-5bac0eae.jsonl")
+    rows = [one["rows"][0].cells for scene in found[1:] for one in scene["tables"] if one["name"] == "Keys"]
+    assert rows[0] == ["k0", "v1, writer killed, step 1", "", "–", "–"]
+    assert rows[2] == ["k0", "v1, writer killed, step 1", "", "yes, step 2", "raised, step 3"]
+    shown = [row.cells for scene in found for one in scene["tables"] for row in one["rows"]]
+    told = json.dumps([shown, *([one["text"], one["answer"]] for one in found)])
+    assert "kvlitmus-scratch" not in told and "00000000" not in told
+
+
 def test_what_the_reference_answered_is_on_the_tape_of_a_finding() -> None:
     header, steps = finding(*LEAK)
     assert "expected" in steps[-1]
@@ -389,17 +500,16 @@ def test_slots_of_a_composed_request_are_told_by_its_name_and_steps_have_one_num
     header, steps = tape
     begins = [at for at, step in enumerate(steps) if "text" in step]
     assert len(begins) == len(found.calls) < len(steps) - 1, "a request takes several steps"
-    scenes_of = drawn((header, steps))
-    who = {who for one in scenes_of for pool in one["pools"] for _, kind, who in pool["squares"] if kind == "request"}
+    assert in_steps(found) == f" (step {len(steps) - 1} of its page)"
+    every = drawn((header, steps))
+    who = {who for one in every for pool in one["pools"] for _, kind, who in pool["squares"] if kind == "request"}
     assert who and all(re.fullmatch(r"request \d+( \+ .*)?", one) for one in who)
     allocated = next(at for at, step in enumerate(steps) if step.get("call") == "alloc" and "text" not in step)
     pages = {slot // 4 for slot in steps[allocated]["answer"]}
-    (squares,) = [
-        {label: (kind, who) for label, kind, who in pool["squares"]} for pool in scenes_of[allocated]["pools"]
-    ]
+    (squares,) = [{label: (kind, who) for label, kind, who in pool["squares"]} for pool in every[allocated]["pools"]]
     assert {squares[one][0] for one in pages} == {"request"}
     header["finding"]["parted"] = [f"call {len(begins) - 1}: what is locked"]
     text = written((header, steps))
     assert f"<dd>step {begins[-1] - 1}: what is locked</dd>" in text
     assert re.findall(r'<li value="(\d+)">', text) == [str(at) for at in begins]
-    assert not re.search(r"\bcall \d", "".join(json.dumps(one) for one in scenes_of))
+    assert not re.search(r"\bcall \d", "".join(json.dumps({**one, "whole": ""}) for one in every))

@@ -121,6 +121,40 @@ def test_a_finding_opens_where_it_is_broken_and_says_what_is_wrong(browser: Any,
         page.locator(".replay button").get_by_text("Copy", exact=True).wait_for(state="detached")
 
 
+def test_the_step_that_is_shown_is_in_sight_and_nothing_red_is_cut_short(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "published.html"
+    file.write_text(site_files.page_of(site_files.FOLDER / "sglang-0.5.13.post1/MISUSE-03-d2410823.jsonl"), "utf-8")
+    with opened(browser, file) as page:
+        shows(page, 35)
+        box = page.locator("#steps [aria-current=step]").bounding_box()
+        assert box["y"] + box["height"] <= 800
+        red = page.locator(".squares li.two span:not(.unseen)")
+        assert red.all_inner_texts() == ["caller, steps 33 + 35", "free + caller, step 34"]
+        assert red.evaluate_all("all => all.every((one) => one.scrollHeight <= one.clientHeight + 1)")
+        page.evaluate("location.hash = '#step=20'")
+        shows(page, 20)
+        assert "they have differed since step 2" in page.locator("#drawn .alike").inner_text()
+
+
+def test_the_lanes_show_what_fails_and_nothing_of_later_steps(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "published.html"
+    file.write_text(
+        site_files.page_of(site_files.FOLDER / "sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl"), "utf-8"
+    )
+    with opened(browser, file, at="#step=27") as page:
+        shows(page, 27)
+        assert page.locator(".lane i.failed.here").count() == 1
+        assert "failed" in page.locator(".lanes + .legend").inner_text()
+        page.evaluate("location.hash = '#step=19'")
+        shows(page, 19)
+        assert page.locator(".lane").count() == 1
+        assert page.locator("#drawn h3").all_inner_texts()[1:3] == ["DEVICE POOL", "HOST POOL"]
+        assert "waits" not in page.locator(".lanes + .legend").inner_text()
+        page.evaluate("location.hash = '#step=29'")
+        shows(page, 29)
+        assert page.locator("#drawn h3").all_inner_texts()[1:3] == ["HOST POOL", "DEVICE POOL"], "red stands first"
+
+
 def test_steps_go_by_keys_slider_buttons_list_and_links(browser: Any, tmp_path: Path) -> None:
     tape = random_play(specimen, config_like("page=4 lru"), ops=60)
     last = len(tape[1]) - 1

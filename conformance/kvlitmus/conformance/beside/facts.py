@@ -25,6 +25,7 @@ from kvlitmus.conformance.viewer.plain import (
     told,
 )
 from kvlitmus.conformance.viewer.ranks import WHERE
+from kvlitmus.conformance.viewer.scenes import COUNTERS
 from kvlitmus.spec.words.config import Config
 
 NOTHING = "–"
@@ -64,22 +65,6 @@ def facts_of(looks: Mapping[str, Json], config: Config, *, table: bool) -> Facts
         if key in looks:
             found.soft[name] = told(looks[key])
     return found
-
-
-COUNTERS = {
-    "available": "free slots, as it says",
-    "sizes": "units, as it says",
-    "host_available": "free host slots, as it says",
-    "occupied": "units that prefetches occupy",
-    "component_available": "free places, as it says",
-    "component_sizes": "entries that could go and that are protected, as it says",
-    "component_available_host": "free host places, as it says",
-    "sparse_available": "free slots, as it says",
-    "sparse_device_available": "free device slots",
-    "sparse_copying": "copies under way",
-    "sparse_transferring": "transfers under way",
-}
-"""Looks that are facts as they stand."""
 
 
 def tree(found: Facts, view: Mapping[str, Json], config: Config, *, table: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from kvlitmus.conformance.tape.changes import exact
@@ -21,6 +21,7 @@ from kvlitmus.conformance.viewer.plain import (
     units_text,
 )
 from kvlitmus.conformance.viewer.scenes import (
+    SEEN,
     Call,
     Drawn,
     Follows,
@@ -69,7 +70,7 @@ class Components(Follows):
 
     def forget(self) -> None:
         """Nobody holds anything, and nothing is under way."""
-        self.loans: dict[tuple[str, int], int] = {}
+        self.loans: dict[tuple[str, int], list[int]] = {}
         self.requests: dict[str, tuple[int, Places]] = {}
         self.works: dict[str, tuple[str, str, int, Places]] = {}
         self.keys: dict[int, dict[str, Json]] = {}
@@ -121,14 +122,14 @@ class Components(Follows):
             every = self.every.setdefault((tier, name), set())
             every |= homes.keys()
             squares = [square(place, self.legal(homes.get(place, [])), empty=empty) for place in sorted(every)]
-            drawn.append(pool(f"{tier.capitalize()}: {name}{stale}", squares))
+            drawn.append(pool(f"{tier.capitalize()}: {name}{SEEN if stale else ''}{stale}", squares))
         return drawn
 
     def held(self, tier: str) -> list[tuple[tuple[str, int], tuple[str, str]]]:
         """Who holds places that were handed out."""
         found: list[tuple[tuple[str, int], tuple[str, str]]] = []
         if tier == DEVICE:
-            found += [((pool, place), ("caller", f"caller, step {step}")) for (pool, place), step in self.loans.items()]
+            found += [(one, ("caller", f"caller, step {step}")) for one, steps in self.loans.items() for step in steps]
             for step, places in self.requests.values():
                 found += self.spread(places, ("request", f"request of step {step}"))
         for kind, to, step, places in self.works.values():
@@ -181,15 +182,23 @@ class Components(Follows):
     # -- calls ---------------------------------------------------------------------------------
 
     def _alloc(self, call: Call) -> None:
-        self.loans |= dict.fromkeys(self.placed(call.answer), call.number)
+        for one in self.placed(call.answer):
+            self.loans.setdefault(one, []).append(call.number)
+
+    def give(self, places: Iterable[tuple[str, int]]) -> None:
+        """Each place is given back once; what was handed out twice somebody holds still."""
+        for one in dict.fromkeys(places):
+            if len(self.loans.get(one, ())) > 1:
+                self.loans[one].pop(0)
+            else:
+                self.loans.pop(one, None)
 
     def placed(self, value: Json) -> list[tuple[str, int]]:
         """Places with their pools."""
         return [(self.pool_of.get(name, name), one) for name, some in by_component(value).items() for one in some]
 
     def _free(self, call: Call) -> None:
-        for one in self.placed(call.given.get("given")):
-            self.loans.pop(one, None)
+        self.give(self.placed(call.given.get("given")))
 
     def _match(self, call: Call) -> None:
         self.keys[call.number] = fields(call.given.get("key"))
@@ -209,9 +218,7 @@ class Components(Follows):
 
     def _insert(self, call: Call) -> None:
         left = set(self.placed(call.answer))
-        for one in self.placed(call.given.get("entries")):
-            if one not in left:
-                self.loans.pop(one, None)
+        self.give(one for one in self.placed(call.given.get("entries")) if one not in left)
 
     def _reset(self, call: Call) -> None:
         self.forget()

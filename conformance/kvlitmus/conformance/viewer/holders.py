@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,8 @@ class Request(NamedTuple):
 class Holders(Follows):
     """The slots of the caller and of requests, by what calls asked and were answered.
 
-    ``loans``: by slot for whom it was allocated, the caller, or a request that the suite composes.
+    ``loans``: by slot for whom it was allocated, the caller, or a request that the suite composes; for several, if
+    it was handed out again before it was given back.
     ``whole``: requests hold what is cached, too, as in a block table.
     """
 
@@ -30,21 +32,22 @@ class Holders(Follows):
 
     def forget(self) -> None:
         """Nobody holds anything."""
-        self.loans: dict[int, tuple[str, str]] = {}
+        self.loans: dict[int, list[tuple[str, str]]] = {}
         self.requests: dict[str, Request] = {}
         self.group: set[int] | None = None
 
     def homes(self) -> dict[int, list[tuple[str, str]]]:
-        """By page who holds it."""
-        found: dict[int, dict[tuple[str, str], None]] = {}
-        for slot, who in self.loans.items():
-            found.setdefault(slot // self.size, {})[who] = None
+        """By page who holds it, as often as one of its slots is held."""
+        found: dict[int, Counter[tuple[str, str]]] = {}
+        for slot, loans in self.loans.items():
+            held = found.setdefault(slot // self.size, Counter())
+            held |= Counter(loans)
         for rid, request in self.requests.items():
             for slot in request.row[0 if self.whole else request.cached :]:
-                found.setdefault(slot // self.size, {})["request", f"request {rid}"] = None
+                found.setdefault(slot // self.size, Counter())["request", f"request {rid}"] = 1
         for slot in self.group or ():
-            found.setdefault(slot // self.size, {})["waiting", "given back, group open"] = None
-        return {page: list(homes) for page, homes in found.items()}
+            found.setdefault(slot // self.size, Counter())["waiting", "given back, group open"] = 1
+        return {page: list(homes.elements()) for page, homes in found.items()}
 
     def drawn(self) -> Drawn:
         """The requests, one a row."""
@@ -57,16 +60,21 @@ class Holders(Follows):
     # -- calls ---------------------------------------------------------------------------------
 
     def _alloc(self, call: Call) -> None:
-        began = {slot // self.size: self.loans[slot] for slot in numbers(call.given.get("last")) if slot in self.loans}
+        last = numbers(call.given.get("last"))
+        began = {slot // self.size: self.loans[slot][-1] for slot in last if slot in self.loans}
         who = ("request", f"request {call.request}") if call.request else ("caller", f"caller, step {call.number}")
         for slot in numbers(call.answer):  # what continues a page is of the call that began it
-            self.loans[slot] = began.get(slot // self.size, who)
+            self.loans.setdefault(slot, []).append(began.get(slot // self.size, who))
 
     _alloc_extend = _alloc_decode = _alloc
 
     def _give(self, slots: Sequence[int]) -> None:
-        for slot in slots:
-            self.loans.pop(slot, None)
+        """Each slot is given back once; what was handed out twice somebody holds still."""
+        for slot in dict.fromkeys(slots):
+            if len(self.loans.get(slot, ())) > 1:
+                self.loans[slot].pop(0)
+            else:
+                self.loans.pop(slot, None)
 
     def _free(self, call: Call) -> None:
         slots = numbers(call.given.get("slots"))

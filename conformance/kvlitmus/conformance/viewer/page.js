@@ -36,6 +36,10 @@ async function scene(of, number) {
   return JSON.parse((await part(of, Math.floor(number / meta.part)))[number % meta.part]);
 }
 
+function red(pool) {
+  return pool.squares.some(([, kind]) => meta.odd.includes(kind)); // such a pool stands first
+}
+
 function squares(pool, before) {
   const old = new Map((before ? before.squares : []).map(([label, kind, who]) => [label, kind + who]));
   const list = element("ul", { class: "squares" });
@@ -63,7 +67,7 @@ function squares(pool, before) {
   return element("section", {}, element("h3", {}, pool.name), list, legend);
 }
 
-const CHIP = { "device pages": "request", "host pages": "flight" };
+const CHIP = { "device pages": "cached", "host pages": "cached" };
 
 function table(drawn, before, classes = []) {
   const old = new Map((before ? before.rows : []).map((row) => [row[0], row]));
@@ -88,7 +92,7 @@ function table(drawn, before, classes = []) {
   const head = element("tr", {}, ...drawn.head.map((one) => element("th", { scope: "col" }, one)));
   const whole = element("table", {}, element("caption", { class: "unseen" }, drawn.name), element("thead", {}, head), body);
   if (!drawn.rows.length && classes.includes("alike")) return element("section", { class: "alike" }, element("h3", {}, drawn.name));
-  const shown = body.children.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": drawn.name }, whole) : element("p", {}, "empty");
+  const shown = body.children.length ? element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": drawn.name }, whole) : element("p", {}, "nothing is cached");
   return element("section", { class: classes.join(" ") || null }, element("h3", {}, drawn.name), shown);
 }
 
@@ -102,23 +106,28 @@ function lanes(around, number) {
       if (one.n === number) job.about = about;
     }
   });
-  if (!jobs.size) return [];
+  const now = around.findIndex((one) => one && one.n === number);
+  const begun = [...jobs].filter(([, job]) => job.states.slice(0, now + 1).some(Boolean)); // not those of later steps
+  if (!begun.length) return [];
   const grid = element("div", { class: "lanes" });
-  for (const [id, job] of jobs) {
+  for (const [id, job] of begun) {
     const lane = element("div", { class: "lane", "aria-hidden": "true" });
     job.states.forEach((state, index) => {
-      const here = around[index] && around[index].n === number ? " here" : "";
+      const here = index === now ? " here" : "";
       lane.append(element("i", { class: (state ? state.replace(" ", "") : "") + here, title: state || "" }));
     });
-    const now = around.findIndex((one) => one && one.n === number);
     const state = job.states[now] || "not there";
     const name = id.startsWith(job.kind) ? id : `${job.kind} ${id}`;
     grid.append(element("span", { title: job.about }, name, element("span", { class: "unseen" }, ` ${state}, ${job.about}`)), lane);
   }
+  const ends = around.filter(Boolean).map((one) => one.n);
+  grid.append(element("span", {}, "step"), element("div", { class: "axis" }, element("span", {}, String(ends[0])), element("span", {}, String(ends[ends.length - 1]))));
+  const used = new Set(begun.flatMap(([, job]) => job.states));
   const legend = element("ul", { class: "legend" });
-  for (const [kind, word] of [["flight", "under way"], ["waiting", "waits"], ["cached", "landed, not yet noted"], ["two", "failed"]]) {
-    legend.append(element("li", {}, element("i", { class: kind }), word));
+  for (const [state, word] of [["under way", "under way"], ["waits", "waits"], ["landed", "landed, not yet noted"], ["ended", "ended by this step"], ["failed", "failed"]]) {
+    if (used.has(state)) legend.append(element("li", {}, element("i", { class: `state ${state.replace(" ", "")}` }), word));
   }
+  legend.append(element("li", {}, element("i", { class: "here" }), "this step"));
   return [element("section", {}, element("h3", {}, "Jobs"), grid, legend)];
 }
 
@@ -129,11 +138,11 @@ function terms(rows) {
 }
 
 function step(now) {
-  const shown = [element("h3", {}, now.n ? `Step ${now.n}` : "Before the first call"), element("p", { class: "call mono" }, now.text)];
+  const shown = [element("h3", {}, now.n ? `Step ${now.n}${now.call && now.call !== now.n ? `, call ${now.call}` : ""}` : "Before the first call"), element("p", { class: "call mono" }, now.text)];
   const rows = [[now.raised ? "cache raised" : "cache answered", now.answer]];
   if (now.expected) rows.push(["reference answered", now.expected === now.answer ? "the same" : now.expected]);
   now.did.forEach((one) => rows.push(["meanwhile", one]));
-  if (now.op !== null) rows.push(["operation", String(now.op)]);
+  if (now.op !== null) rows.push(["operation of the schedule", String(now.op)]);
   const list = terms(rows);
   if (now.unlike) list.classList.add("unlike");
   shown.push(list);
@@ -151,7 +160,8 @@ function listed(around) {
     if (!one) continue;
     const bad = one.verdicts.length > 0;
     const classes = bad ? "bad" : one.n && one.n === meta.plays[play].parted ? "parted" : "";
-    const button = element("button", { type: "button", title: one.text }, `${one.n}  ${one.text}`);
+    if (one.whole) list.append(element("li", { class: "whole" }, `call ${one.call}: ${one.whole}`));
+    const button = element("button", { type: "button", title: one.text }, element("span", {}, `${one.n}  ${one.text}`));
     button.addEventListener("click", () => go(one.n));
     list.append(element("li", { class: classes, "aria-current": one.n === at ? "step" : false }, button));
   }
@@ -167,7 +177,7 @@ async function draw(of, number) {
   const now = around[number - from];
   const before = await scene(of, number - 1);
   if (mine !== drawing) return; // somebody has gone on meanwhile
-  const base = (name) => name.split(", last seen")[0];
+  const base = (name) => name.split(": what is free")[0].split(", last seen")[0];
   const same = (kind, name) => (before ? before[kind].find((one) => base(one.name) === base(name)) : undefined);
   for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
   $("now").replaceChildren(...step(now));
@@ -175,13 +185,16 @@ async function draw(of, number) {
   const apart = now.beside && now.beside.rows.length ? ["apart"] : ["alike"];
   $("drawn").replaceChildren(
     ...(now.beside ? [table(now.beside, undefined, apart)] : []),
-    ...now.pools.map((one) => squares(one, same("pools", one.name))),
+    ...now.tables.filter((one) => one.leads).map((one) => table(one, undefined)),
+    ...[...now.pools].sort((one, other) => red(other) - red(one)).map((one) => squares(one, same("pools", one.name))),
     ...now.tables.filter((one) => one.tree).map((one) => table(one, same("tables", one.name))),
     ...lanes(around, number),
-    ...now.tables.filter((one) => !one.tree && one.rows.length).map((one) => table(one, same("tables", one.name))),
+    ...now.tables.filter((one) => !one.tree && !one.leads && one.rows.length).map((one) => table(one, same("tables", one.name))),
   );
   const current = $("steps").querySelector("[aria-current]");
   const list = $("steps").querySelector("ol");
+  const above = list.getBoundingClientRect().top + scrollY; // so that the step that is shown is in sight with its picture
+  list.style.maxHeight = innerWidth > 860 ? `${Math.max(160, innerHeight - above - 16)}px` : null;
   list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
   $("where").textContent = `step ${number} of ${steps - 1}`;
   $("said").textContent = said(title, number, now);
@@ -203,7 +216,7 @@ function go(number, of = play) {
   const { steps, broken, parted } = meta.plays[of];
   if (of !== play || !$("at").max) {
     $("marks").replaceChildren();
-    if (parted) jump(`parted at ${parted}`, parted);
+    if (parted) jump(`differs since ${parted}`, parted);
     if (broken) jump(`broken at ${broken}`, broken);
     $("at").max = String(steps - 1);
     $("which").value = String(of);
@@ -270,8 +283,9 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", follow);
 for (const section of document.querySelectorAll(".play")) {
-  $("told").insertBefore(section, $("now"));
+  $("told").parentElement.insertBefore(section, $("told"));
   section.hidden = section.dataset.play !== "0";
+  if (innerWidth <= 860) for (const one of section.querySelectorAll("details")) one.open = false; // what is drawn comes first
   const button = section.querySelector(".replay button");
   if (button) button.addEventListener("click", () => copy(button));
 }

@@ -12,23 +12,25 @@ import html
 import json
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
 from typing import IO, NamedTuple
 
-from kvlitmus.conformance.run.results import whole_profile
-from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.run.results import SHORTNESS, whole_profile
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.components import Components
-from kvlitmus.conformance.viewer.plain import fields, items, short, told
+from kvlitmus.conformance.viewer.plain import fields, items, readable, short, told
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
 from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Family, Scene, scenes, table
 from kvlitmus.conformance.viewer.sparse import Sparse
 from kvlitmus.conformance.viewer.stores import Stores
+from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.parts import all_rules
+from kvlitmus.spec.words.config import Config
 
 PART = 100
 """So many scenes are packed together: drawing one unpacks no more than these."""
@@ -108,6 +110,7 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
     header, steps, replay, besides, before = play
     finding = fields(header.get("finding"))
     count = broken = parted = 0
+    since = ""
     calls: list[int] = []
     drawn = scenes(steps, [family_of(header)], besides)
     while some := list(islice(drawn, PART)):
@@ -115,8 +118,11 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
         count += len(some)
         calls += [one["n"] for one in some if one["begins"]]
         broken = broken or next((one["n"] for one in some if one["verdicts"]), 0)
-        parted = parted or next((one["n"] for one in some if one["unlike"] or (one["beside"] or NONE)["rows"]), 0)
-    stream.write(finding_of(number, finding, replay, broken, calls, profile_of(header), before))
+        if not parted:
+            parts = (one for one in some if one["unlike"] or (one["beside"] or NONE)["rows"])
+            parted, since = next(((one["n"], one["text"]) for one in parts), (0, ""))
+    where = Where(broken, calls, parted if parted < broken else 0, since, before)
+    stream.write(finding_of(number, finding, replay, where, profile_of(header)))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
@@ -161,19 +167,24 @@ def title_of(header: Mapping[str, Json]) -> str:
 
 
 def about(header: Mapping[str, Json]) -> str:
-    """Which cache it is, in which configuration, and what was played."""
-    config = fields(header.get("config"))
-    shown = {name: one for name, one in config.items() if one not in (None, False, "", "none", 0)}
+    """Which release it is, in which configuration, and what was played."""
     item = fields(header.get("item"))
     words = [
-        str(header.get("target") or ""),
         str(header.get("version") or header.get("cache") or ""),
-        ", ".join(f"{name} {one}" for name, one in shown.items()),
+        label_of(fields(header.get("config"))),
         " ".join(str(item.get(name)) for name in ("kind", "name") if item.get(name)),
         f"seed {item['seed']}" if item.get("kind") == "random" else "",
         f"kvlitmus {header.get('kvlitmus', '')}",
     ]
     return " · ".join(escaped(one) for one in words if one)
+
+
+def label_of(config: Mapping[str, Json]) -> str:
+    """A configuration by its short name; of one that this version doesn't know all that isn't off."""
+    try:
+        return Config(**config).label  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return ", ".join(f"{name} {one}" for name, one in config.items() if one not in (None, False, "", "none", 0))
 
 
 def summary_of(summary: Summary) -> str:
@@ -188,46 +199,45 @@ def summary_of(summary: Summary) -> str:
     return f'<details class="scroll"><summary>{name}</summary>{table}</details>'
 
 
+class Where(NamedTuple):
+    """At which steps a finding happens: where it is ``broken``, and at which its calls begin, as findings count them.
+
+    ``parted``: from which earlier step on cache and reference differ, 0 where none is known; ``since``: its call;
+    ``before``: what breaks there, see :class:`Play`.
+    """
+
+    broken: int
+    calls: Sequence[int] = ()
+    parted: int = 0
+    since: str = ""
+    before: str = ""
+
+
+NOWHERE = Where(0)
+
+
 def finding_of(
     number: int,
     finding: Mapping[str, Json],
     replay: str,
-    broken: int,
-    calls: Sequence[int] = (),
+    where: Where = NOWHERE,
     profile: Mapping[str, Json] | None = None,
-    before: str = "",
 ) -> str:
-    """What is broken in which step, what was seen, and what would have been right; then the sentences of the rules.
+    """What is broken in which step, what was seen, and what is allowed; then the sentences of the rules.
 
-    ``replay``: how to play it again.  ``calls``: the steps at which the calls that findings count begin.
-    ``profile``: what the cache declares, of which is shown what the finding speaks of.  ``before``: see :class:`Play`.
+    ``replay``: how to play it again.  ``profile``: what the cache declares; what the finding speaks of is shown.
     """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
     ids = list(map(str, items(finding.get("rules"))))
-    if ids:
-        at = f"Step {broken}" if broken else "The last call"
-        told.append(f"<h2>{at} breaks {named(ids[0])}</h2>")
-    rows = [
-        ("call", finding.get("call")),
-        ("right", finding.get("allowed")),
-        ("declared", declared(str(finding.get("allowed")), profile or {})),
-        *fields(finding.get("seen")).items(),
-    ]
-    rows += [
-        ("detail", finding.get("detail")),
-        *(("parted", in_steps(str(one), calls)) for one in items(finding.get("parted"))),
-        ("before", before),
-    ]
-    rows += [("after", ", ".join(map(str, items(finding.get("after")))))]
-    rows += [("length", finding.get("minimal") or finding.get("not_minimal"))]
-    told.append("<dl>")
+    told += [headline(ids[0], where)] if ids else []
     told += [
-        f"<dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(brief(str(one)))}</dd>" for name, one in rows if one
+        "<details open><summary>What was allowed, and what was seen</summary>",
+        *facts_of(finding, ids, where, profile),
     ]
-    told.append("</dl>")
     said = bool(ids) and ids[0] in all_rules() and all_rules()[ids[0]].text == finding.get("allowed")
     told += [sentence(ids[0])] if ids and not said else []
+    told.append("</details>")
     if ids[1:]:
         more = "".join(f"<p>{named(id)}</p>{sentence(id)}" for id in ids[1:])
         told.append(f"<details><summary>It breaks {', '.join(map(escaped, ids[1:]))} too</summary>{more}</details>")
@@ -236,12 +246,74 @@ def finding_of(
             f'<p class="replay">play it again: <code>{escaped(replay)}</code> <button type="button">Copy</button></p>'
         )
     texts = items(finding.get("calls"))
-    steps = calls if len(calls) == len(texts) else range(1, len(texts) + 1)
+    steps = where.calls if len(where.calls) == len(texts) else range(1, len(texts) + 1)
     if texts:
         listed = "".join(f'<li value="{at}">{escaped(one)}</li>' for at, one in zip(steps, texts, strict=True))
         told.append(f"<noscript><ol>{listed}</ol></noscript>")
     told.append("</section>")
     return "\n".join(told)
+
+
+def headline(id: str, where: Where) -> str:
+    """Where a rule is broken, and since when the cache has not been as the reference.
+
+    What a cache makes of a misuse is asked by the calls behind it: the last one shows it, and is not to blame.
+    """
+    call = bisect_right(where.calls, where.broken)
+    at = f"Step {where.broken}" if where.broken else "The last call"
+    at += f" (call {call})" if where.broken and call not in (0, where.broken) else ""
+    misused = is_misuse(id) and where.parted
+    line = f"<h2>{at} shows a broken {named(id)}</h2>" if misused else f"<h2>{at} breaks {named(id)}</h2>"
+    if where.parted:
+        since = f"since step {where.parted}: <code>{escaped(where.since)}</code>"
+        line += f'<p class="since">Cache and reference differ {since}</p>'
+    return line
+
+
+def is_misuse(id: str) -> bool:
+    """Whether a rule is about what a cache makes of calls that break the contract."""
+    return id in all_rules() and all_rules()[id].pack == "misuse"
+
+
+def facts_of(
+    finding: Mapping[str, Json], ids: Sequence[str], where: Where, profile: Mapping[str, Json] | None
+) -> list[str]:
+    """What is allowed, and what was seen, each fact with what it means."""
+    short_of = {"minimal": "minimal: no part of it breaks the rule", **SHORTNESS}
+    minimal = str(finding.get("minimal") or "")
+    misuse, facts = any(map(is_misuse, ids)), fields(finding.get("seen"))
+    seen = [(name, one, meaning(name, misuse=misuse)) for name, one in facts.items() if one not in EMPTY]
+    empty = ", ".join(name.replace("_", " ") for name, one in facts.items() if one in EMPTY)
+    rows = [
+        ("call", finding.get("call"), ""),
+        ("allowed", finding.get("allowed"), ""),
+        ("declared", declared(str(finding.get("allowed")), profile or {}), ""),
+        *seen,
+        ("seen empty", empty, ""),
+        ("detail", finding.get("detail"), ""),
+        *(("parted", in_steps(str(one), where.calls), "") for one in items(finding.get("parted"))),
+        ("before", where.before, ""),
+        ("broken before", ", ".join(map(str, items(finding.get("after")))), ""),
+        ("length", short_of.get(minimal, minimal) or finding.get("not_minimal"), ""),
+    ]
+    told = [
+        f"<div><dt>{escaped(name.replace('_', ' '))}</dt><dd>{escaped(readable(one))}"
+        + (f' <span class="means">{escaped(means)}</span>' if means else "")
+        + "</dd></div>"
+        for name, one, means in rows
+        if one
+    ]
+    return ["<dl>", *told, "</dl>"]
+
+
+EMPTY = ("[]", "{}", "()")
+"""Facts that there is nothing of: they share a line."""
+
+
+def meaning(name: str, *, misuse: bool) -> str:
+    """What a fact means; one about a misuse is of the moment behind it, whatever calls follow."""
+    means = FACTS[name].meaning if name in FACTS else ""
+    return means.replace("after the call", "after the misuse") if misuse else means
 
 
 def named(id: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator
 
-from kvlitmus.conformance.support.brief import runs
+from kvlitmus.conformance.support.brief import brief, runs
 from kvlitmus.conformance.support.text import harmless, page_text
+from kvlitmus.conformance.tape.calls import TURNS
 from kvlitmus.conformance.tape.forms import Json
 
 LONGEST = 600
@@ -66,7 +68,21 @@ def part(value: Json, at: int) -> Json:
 
 def short(value: object, most: int = LONGEST) -> str:
     """A text from a stranger, for one line."""
-    return harmless(value, most)
+    return harmless(without_digests(str(value)), most)
+
+
+def readable(value: object) -> str:
+    """A text of a finding, with what is long in it told briefly."""
+    return without_digests(brief(str(value)))
+
+
+DIGEST = re.compile(r"(?<![0-9A-Za-z])(?:([0-9a-f]{2})\1{31}|([0-9a-f]{8})[0-9a-f]{24,})(?![0-9A-Za-z])")
+"""A key of the suite's, which is one byte over and over, or any other long digest."""
+
+
+def without_digests(text: str) -> str:
+    """A text with keys by their names, ``k3``, and of other digests the beginning: they differ there."""
+    return DIGEST.sub(lambda found: f"k{int(found[1], 16)}" if found[1] else f"{found[2]}…", text)
 
 
 def span(values: list[int]) -> str:
@@ -94,6 +110,10 @@ def prefix_text(namespace: Json, units: Json) -> str:
     return f"‹{text}›" if namespace is None else f"‹{text} @{short(namespace, 60)}›"
 
 
+LENDS = {"attach": "storage", "plan_prefetch": "host pool"}
+"""What the suite lends for a call."""
+
+
 def told(value: Json) -> str:
     """Any value, for one line."""
     return short(_told(value, 0))
@@ -115,7 +135,7 @@ def _told(value: Json, depth: int) -> str:
     if "@" in value:
         return f"what step {part(value['@'], 0) if isinstance(value['@'], list) else value['@']} gave"
     if "lent" in value:
-        return f"the suite's {value['lent']}"
+        return f"the suite's {LENDS.get(str(value['lent']), value['lent'])}"
     if "$" in value:
         return f"({value['$']}) {_told(value.get('of'), depth + 1)}"
     return ", ".join(f"{name} {_told(one, depth + 1)}" for name, one in value.items()) or "nothing"
@@ -125,7 +145,40 @@ def answered(call: str, answer: Json) -> str:
     """An answer, for one line: of a page store the pages by their names."""
     if call == "store_get" and isinstance(answer, list):
         return short(f"[{', '.join(map(page, answer))}]")
+    if call == TURNS and "turns" in fields(answer):
+        return short("; ".join([*map(turn_text, with_members(answer)), decisions_text(fields(answer).get("returned"))]))
     return told(answer)
+
+
+Exchange = tuple[tuple[int, ...], dict[str, Json]]
+"""With whom a rank exchanged numbers, and how."""
+
+
+def with_members(answer: Json) -> list[Exchange]:
+    """What a rank entered before it decided."""
+    found: list[Exchange] = []
+    for one in map(fields, items(fields(answer).get("turns"))):
+        if "group" in one:
+            found.append((tuple(numbers(fields(one["group"]).get("members"))), one))
+        elif "to" in one or "source" in one:
+            found.append(((number(one.get("to", one.get("source")), -1),), one))
+    return found
+
+
+def turn_text(exchange: Exchange) -> str:
+    """An exchange, for one line."""
+    members, one = exchange
+    about = list(dict.fromkeys(str(name).rpartition(" ")[0] or str(name) for name in items(one.get("layout"))))
+    what = f" of {', '.join(about)}" if about else ""
+    if "group" in one:
+        return short(f"{told(one.get('op'))}{what} over ranks {span(list(members))}", 200)
+    return short(f"sends{what} to rank {members[0]}" if "to" in one else f"receives from rank {members[0]}", 200)
+
+
+def decisions_text(decisions: Json) -> str:
+    """What a rank decided, for one line."""
+    found = [f"{one.get('kind')} {one.get('of')} {told(one.get('prefixes'))}" for one in map(fields, items(decisions))]
+    return f"decides {', '.join(found) or 'nothing'}"
 
 
 def page(value: Json) -> str:

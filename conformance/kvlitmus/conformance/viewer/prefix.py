@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.holders import holders_of, pages
@@ -20,6 +21,7 @@ from kvlitmus.conformance.viewer.plain import (
     units_text,
 )
 from kvlitmus.conformance.viewer.scenes import (
+    SEEN,
     Call,
     Drawn,
     Homes,
@@ -61,14 +63,19 @@ class Prefix:
         self.holders = holders_of(config, profile)
         self.number = Numbered()
         self.stored: dict[str, str] = {}
-        self.told: list[str] = []
+        self.listed: dict[str, Job] = {}
+        self.ended: tuple[str, str] | None = None
 
     def follow(self, call: Call) -> None:
         """A call was made and answered."""
         self.holders.follow(call)
+        self.ended = None
+        if call.name == "advance" and not call.refused:
+            how = fields(call.given.get("outcome")).get("how")
+            self.ended = exact(call.given.get("job")), "failed" if how == "fail" else "ended"
         for one in call.did:
             if part(one, 0) == "put" and part(one, 2) is True:
-                name = short(part(items(part(one, 1)), 0), 80)
+                name = harmless(part(items(part(one, 1)), 0), 80)
                 self.stored.pop(name, None)
                 self.stored[name] = f"step {call.number}"
 
@@ -80,7 +87,8 @@ class Prefix:
         names = prefixes(nodes)
         pools = [self.device_pool(view, nodes, looks.stale(key))]
         if key == "tiers":
-            pools.append(self.host_pool(view, nodes, looks.stale(key)))
+            idle = "jobs" in looks and not items(looks["jobs"])
+            pools.append(self.host_pool(view, nodes, looks.stale(key), "of ended work" if idle else ""))
         tables = [self.tree(nodes, names, tiered=key == "tiers", stale=looks.stale(key))] if view else []
         if self.holders.requests:
             tables.append(self.holders.drawn())
@@ -89,7 +97,16 @@ class Prefix:
         if "events" in looks and not looks.stale("events"):
             rows = [Row(f"{at}", [event_text(fields(one))]) for at, one in enumerate(items(looks["events"]))]
             tables.append(table("Events told", ["event"], rows))
-        return pools, tables, [job_of(fields(one)) for one in items(looks.get("jobs"))]
+        return pools, tables, self.jobs(looks)
+
+    def jobs(self, looks: Looks) -> list[Job]:
+        """The jobs that the cache lists, and the one that this step has ended, if it lists it no more."""
+        before, self.listed = self.listed, {one[0]: one for one in map(job_of, map(fields, items(looks.get("jobs"))))}
+        found: list[Job] = []
+        if self.ended and self.ended[0] in before and self.ended[0] not in self.listed:
+            id, kind, _, about = before[self.ended[0]]
+            found.append((id, kind, self.ended[1], about))
+        return [*found, *self.listed.values()]
 
     def device_pool(self, view: dict[str, Json], nodes: list[dict[str, Json]], stale: str) -> Pool:
         """The pool of the device, or of the host where it is judged alone."""
@@ -102,16 +119,16 @@ class Prefix:
         empty = "unseen" if stale or not view else self.empty
         every = sorted({*self.device, *homes})
         squares = [square(page, homes.get(page, []), usable=page in self.device, empty=empty) for page in every]
-        return pool(f"{self.name}{stale}", squares)
+        return pool(f"{self.name}{SEEN if stale else ''}{stale}", squares)
 
-    def host_pool(self, view: dict[str, Json], nodes: list[dict[str, Json]], stale: str) -> Pool:
-        """The pool of the host."""
+    def host_pool(self, view: dict[str, Json], nodes: list[dict[str, Json]], stale: str, by: str) -> Pool:
+        """The pool of the host; ``by``: what has the pages that move, if more is known of it."""
         homes: Homes = {page: [("free", "")] * times for page, times in Counter(numbers(view.get("host_free"))).items()}
         self.cached(homes, nodes, "host")
         slots = Counter(numbers(view.get("moving")))
         for page in pages(list(slots), self.size):
             times = max(slots[slot] for slot in range(page * self.size, page * self.size + self.size))
-            homes[page] = [*homes.get(page, []), *[("flight", "")] * times]
+            homes[page] = [*homes.get(page, []), *[("flight", by)] * times]
         every = sorted({*self.host, *homes})
         empty = "unseen" if stale else "none"
         squares = [square(page, homes.get(page, []), usable=page in self.host, empty=empty) for page in every]

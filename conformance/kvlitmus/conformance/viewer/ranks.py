@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.tape.calls import look_of
+from kvlitmus.conformance.tape.calls import TURNS, look_of
 from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import FormError, Json
-from kvlitmus.conformance.viewer.plain import fields, items, number, part, short, told
+from kvlitmus.conformance.viewer.plain import (
+    Exchange,
+    fields,
+    items,
+    number,
+    part,
+    short,
+    told,
+    turn_text,
+    with_members,
+)
 from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Numbered, Pool, Row, table
+from kvlitmus.spec.ranks.facts import joined
 
 WHERE = (("device", "device"), ("host", "host"), ("writing", "to host"), ("loading", "to device"), ("window", "window"))
 """What a rank may have of a prefix: the field of the look, and the word for it."""
@@ -18,13 +29,18 @@ class Ranks:
     def __init__(self) -> None:
         self.number = Numbered()
         self.trees: list[list[int]] = []
-        self.last: tuple[int, str] = (-1, "")
+        self.entered: dict[int, list[Exchange]] = {}
 
     def follow(self, call: Call) -> None:
         """A call was made and answered."""
         if call.name == "ranks_start":
             trees = items(fields(call.given.get("world")).get("trees"))
             self.trees = [[number(rank, -1) for stage in items(tree) for rank in items(stage)] for tree in trees]
+        rank = number(call.given.get("rank"), -1)
+        if call.name != TURNS or rank in self.entered:
+            self.entered = {}
+        if call.name == TURNS and not call.refused:
+            self.entered[rank] = with_members(call.answer)
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""
@@ -35,10 +51,27 @@ class Ranks:
         for at, ranks in enumerate(trees):
             those = [rank for rank in ranks if rank in views]
             name = f" of tree {at}" if len(trees) > 1 else ""
+            tables += self.exchanged(f"Who exchanged numbers in this call{name}", ranks)
             if those:
                 tables.append(self.prefixes(f"Ranks{name}", those, views, states))
                 tables.append(counts(f"Free pages{name}", those, views, states))
         return [], tables, reads(views)
+
+    def exchanged(self, name: str, ranks: list[int]) -> list[Drawn]:
+        """With whom each rank exchanged numbers; what leaves a tree in parts stands out, once all have been asked."""
+        turns = dict.fromkeys(
+            (turn_text(one), frozenset({rank, *one[0]})) for rank in ranks for one in self.entered.get(rank, ())
+        )
+        parts = [{rank} for rank in ranks]
+        for _, members in turns:
+            parts = joined(parts, set(members))
+        odd = len(parts) > 1 and self.entered.keys() >= set(ranks)
+        every = [("allowed: one reduction over all ranks of the tree", frozenset(ranks)), *turns]
+        rows = [
+            Row(f"{at}", [text, *("●" if rank in members else "–" for rank in ranks)], odd=odd and at > 0)
+            for at, (text, members) in enumerate(every)
+        ]
+        return [table(name, ["", *(f"rank {rank}" for rank in ranks)], rows, leads=True)] if turns else []
 
     def prefixes(
         self, name: str, ranks: list[int], views: dict[int, dict[str, Json]], states: dict[int, dict[str, Json]]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, tee, zip_longest
 from typing import NamedTuple, Protocol, TypedDict
 
 from kvlitmus.conformance.support.brief import brief
-from kvlitmus.conformance.tape.calls import CALLS
+from kvlitmus.conformance.tape.calls import CALLS, LENT
 from kvlitmus.conformance.tape.changes import SEVERAL, changed, exact
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told
@@ -55,12 +56,13 @@ class Row(NamedTuple):
 
 
 class Drawn(TypedDict):
-    """A table; ``tree``: its rows are indented, and the first cell is the prefix."""
+    """A table; ``tree``: its rows are indented, and the first cell is the prefix; ``leads``: it stands first."""
 
     name: str
     head: list[str]
     rows: list[Row]
     tree: bool
+    leads: bool
 
 
 class Beside(NamedTuple):
@@ -85,15 +87,18 @@ class Verdict(TypedDict):
 
 
 class Scene(TypedDict):
-    """What is drawn after one step; ``begins``: a call that findings count begins with it.
+    """What is drawn after one step.
 
-    ``expected``: what the reference answered; ``unlike``: that is not what the cache did.  ``beside``: in what the two
-    differ.
+    ``call``: the number of the call that it is of, as findings count them, 0 where they don't; ``begins``: that call
+    begins with it; ``whole``: the text of that call, where it begins and has several steps.  ``expected``: what the
+    reference answered; ``unlike``: that is not what the cache did.  ``beside``: in what the two differ.
     """
 
     n: int
     text: str
+    call: int
     begins: bool
+    whole: str
     op: int | None
     answer: str
     raised: bool
@@ -182,12 +187,17 @@ def scenes(
     looks = Looks()
     kept = tuple(families)
     request = ""
-    for number, step in enumerate(with_fresh(steps)):
+    calls = 0
+    end: Mapping[str, Json] = {}
+    every, following = tee(with_fresh(steps))
+    for number, (step, after) in enumerate(zip_longest(every, islice(following, 1, None), fillvalue=end)):
         name = str(step.get("call", ""))
         raised = "raised" in step
         answer = step.get("raised") if raised else step.get("answer")
         looks.saw(number, fields(step.get("looks")))
         request = composed(step["text"], name) if "text" in step else request
+        begins = "text" in step or (not calls and name in LENT)
+        calls += begins
         if name in CALLS:
             did = items(step.get("did"))
             given = CALLS[name].by_name(items(step.get("args")), fields(step.get("kwargs")))
@@ -197,14 +207,13 @@ def scenes(
         drawn = [one.draw(looks) for one in kept]
         reference = beside[number] if beside and number in beside else told_beside(step)
         op = step.get("op")
+        alone = "text" in step and not ("call" in after and "text" not in after)
         yield {
             "n": number,
-            "text": short(
-                brief(str(step["text"])) if step.get("text") else text_of(name, step.get("args"), step.get("kwargs"))
-            )
-            if name
-            else "fresh",
-            "begins": "text" in step,
+            "text": short(brief(str(step["text"]))) if alone else own_text(step) if name else "fresh",
+            "call": calls if name else 0,
+            "begins": begins,
+            "whole": short(brief(str(step["text"]))) if "text" in step and not alone else "",
             "op": op if type(op) is int else None,
             "answer": answered(name, answer) if name else "",
             "raised": raised,
@@ -217,6 +226,27 @@ def scenes(
             "tables": [*(table for _, tables, _ in drawn for table in tables), counters(looks)],
             "jobs": [job for _, _, jobs in drawn for job in jobs],
         }
+
+
+MEANT: Mapping[str, str] = {
+    "shares_free_list": "does the returned sequence share the memory of the free list?",
+    "scribble": "overwrite the returned sequence, to the end of the memory that it lies in",
+}
+"""Calls of no port, in words: they are what a caller asks or does besides."""
+
+SILENT = "null"
+"""What a call answers, as its form says it, that has nothing to say."""
+
+
+def own_text(step: Mapping[str, Json]) -> str:
+    """The call of one step, with its answer: findings print calls of several steps as one."""
+    name = str(step.get("call", ""))
+    text = MEANT.get(name) or text_of(name, step.get("args"), step.get("kwargs"))
+    if "raised" in step:
+        return short(f"{text} → raised {told(step['raised'])}")
+    answer = step.get("answer")
+    silent = answer is None and (name in MEANT or (name in CALLS and CALLS[name].answer.words == SILENT))
+    return text if silent else short(f"{text} → {answered(name, answer)}")
 
 
 def with_fresh(steps: Iterable[Mapping[str, Json]]) -> Iterator[Mapping[str, Json]]:
@@ -258,24 +288,40 @@ def verdict(one: Mapping[str, Json]) -> Verdict:
 
 DRAWN = frozenset(
     {"view", "tiers", "jobs", "component_free_places", "component_entries", "component_free_host"}
-    | {"component_host_entries", "ranks_view", "ranks_states", "sparse_view", "peek"}
+    | {"component_host_entries", "ranks_view", "ranks_states", "sparse_view", "peek", "store_yard"}
 )
 """The looks that are drawn, or that show too much to be: they aren't among the counters."""
+
+
+COUNTERS = {
+    "available": "free slots, as it says",
+    "sizes": "units, as it says",
+    "host_available": "free host slots, as it says",
+    "occupied": "units that prefetches occupy",
+    "component_available": "free places, as it says",
+    "component_sizes": "entries that could go and that are protected, as it says",
+    "component_available_host": "free host places, as it says",
+    "sparse_available": "free slots, as it says",
+    "sparse_device_available": "free device slots",
+    "sparse_copying": "copies under way",
+    "sparse_transferring": "transfers under way",
+}
+"""Looks that show a number, with what it counts."""
 
 
 def counters(looks: Looks) -> Drawn:
     """All other looks, one a row."""
     rows = [
-        Row(short(key, 120), [short(key, 120), told(value) + looks.stale(key)])
+        Row(short(key, 120), [short(key, 120), told(value) + looks.stale(key), COUNTERS.get(key, "")])
         for key, value in looks.items()
         if key.partition("(")[0] not in DRAWN
     ]
-    return table("What else was looked at", ["look", "shows"], rows)
+    return table("What else was looked at", ["look", "shows", "in"], rows)
 
 
-def table(name: str, head: list[str], rows: Iterable[Row], *, tree: bool = False) -> Drawn:
+def table(name: str, head: list[str], rows: Iterable[Row], *, tree: bool = False, leads: bool = False) -> Drawn:
     """A table."""
-    return {"name": name, "head": head, "rows": list(rows), "tree": tree}
+    return {"name": name, "head": head, "rows": list(rows), "tree": tree, "leads": leads}
 
 
 class Numbered:
@@ -303,6 +349,10 @@ def pool(name: str, squares: list[Square]) -> Pool:
     return {"name": told, "squares": taken[:MOST_SQUARES]}
 
 
+SEEN = ": what is free or cached"
+"""What a snapshot shows of a pool, behind the name where it is an earlier one: calls tell who holds a page."""
+
+
 Homes = dict[int, list[tuple[str, str]]]
 """By page or place its homes, each a kind and who it is."""
 
@@ -311,10 +361,30 @@ def square(label: int, homes: list[tuple[str, str]], *, usable: bool = True, emp
     """A square of these homes; ``empty``: what it is without one."""
     if not homes:
         return label, empty, ""
-    text = short(" + ".join(who or KINDS[kind] for kind, who in homes), 200)
+    text = short(homes_text(homes), 200)
     if not usable:
         return label, "stray", text
     return label, homes[0][0] if len(homes) == 1 else "two", text
+
+
+STEP = re.compile(r"(.*), step (\d+)")
+"""Who has a page since which step."""
+
+
+def homes_text(homes: Iterable[tuple[str, str]]) -> str:
+    """The homes of a page, alike ones once: ``free ×30``, ``caller, steps 33 + 35``."""
+    steps: dict[str, list[str]] = {}
+    for kind, who in homes:
+        since = STEP.fullmatch(who)
+        steps.setdefault(since[1] if since else who or KINDS[kind], []).append(since[2] if since else "")
+    return " + ".join(
+        f"{who}, step{'s' * (len(since) > 1)} {' + '.join(since)}"
+        if since[0]
+        else f"{who} ×{len(since)}"
+        if len(since) > 1
+        else who
+        for who, since in steps.items()
+    )
 
 
 def protected(times: int, word: str) -> str:

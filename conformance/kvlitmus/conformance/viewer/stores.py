@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.tape.forms import Json
-from kvlitmus.conformance.viewer.plain import items, page, part, short, told
+from kvlitmus.conformance.viewer.plain import items, number, page, part, short, told
 from kvlitmus.conformance.viewer.scenes import Call, Drawn, Follows, Job, Looks, Pool, Row, table
-
-LONG = 24
-"""Longer keys are cut short: the suite's differ where they begin."""
 
 
 @dataclass(slots=True)
@@ -18,6 +16,7 @@ class Object:
 
     put: str = "–"
     stored: str = ""
+    there: str = "–"
     read: str = "–"
 
 
@@ -31,15 +30,26 @@ class Stores(Follows):
 
     def of(self, key: Json) -> Object:
         """What is known of a key."""
-        return self.objects.setdefault(short(key, 100), Object())
+        return self.objects.setdefault(harmless(key, 100), Object())
+
+    def follow(self, call: Call) -> None:
+        """A call was made and answered; that a read raised is all that is known of what it read."""
+        super().follow(call)
+        if call.refused and call.name in ("store_get", "store_get_into"):
+            for key in items(call.given.get("keys")):
+                self.of(key).read = f"raised, step {call.number}"
 
     def draw(self, looks: Looks) -> tuple[list[Pool], list[Drawn], list[Job]]:
         """What is there now."""
         rows = [
-            Row(key, [f"{key[:8]}…" if len(key) > LONG else key, one.put, one.stored, one.read])
-            for key, one in self.objects.items()
+            Row(key, [short(key, 24), one.put, one.stored, one.there, one.read]) for key, one in self.objects.items()
         ]
-        return [], [table("Keys", ["key", "put last", "answer", "read last"], rows)], []
+        return [], [table("Keys", ["key", "put last", "the put answered", "said to be there", "read last"], rows)], []
+
+    def _exists(self, call: Call) -> None:
+        leading = number(call.answer)
+        for at, key in enumerate(items(call.given.get("keys"))[: leading + 1]):
+            self.of(key).there = f"{'yes' if at < leading else 'no'}, step {call.number}"
 
     def _put(self, call: Call) -> None:
         for at, key in enumerate(items(call.given.get("keys"))):

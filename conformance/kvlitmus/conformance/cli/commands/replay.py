@@ -212,6 +212,14 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
     yield from terminal.parted(finding, style)
     yield ""
     if occurs(result, rules):
-        yield style.paint(f"it still occurs: call {len(finding.calls)} breaks {', '.join(finding.rules)}", "red")
+        at = f"call {len(finding.calls)} breaks {', '.join(finding.rules)}{in_steps(finding)}"
+        yield style.paint(f"it still occurs: {at}", "red")
     else:
         yield style.paint(f"another rule is broken now: {', '.join(finding.rules)}, not {' or '.join(rules)}", "yellow")
+
+
+def in_steps(finding: Finding) -> str:
+    """Which step the last call ends with, as its page counts: some calls are several steps."""
+    _, *steps = finding.tape or [{}]
+    last = len(steps) - (bool(steps) and "call" not in steps[0])
+    return f" (step {last} of its page)" if steps and last != len(finding.calls) else ""
