@@ -36,7 +36,7 @@ FOLDER = ROOT / "docs" / "results" / "counterexamples"
 PICTURED = "sglang-0.5.13.post1-hicache/POOL-12-8c78656a.jsonl"
 """The finding of the picture."""
 
-WIDTH, HEIGHT = 1160, 640
+WIDTH, HEIGHT = 1160, 860
 """The size of the picture, in pixels."""
 
 COLORS = 48
