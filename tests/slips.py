@@ -6,9 +6,10 @@
 
 A slip is one operator or constant that is another (``tests/support/mutations.py``), in a Python file of the rooms or in
 the sources of the compiled core.  First the tests by day run once with a mark at each place, which notes who gets
-there.  Then each slip is planted and the tests that get there run, the quickest of each file first, up to one that
-fails.  Tests that compare the source with what was written down about it (:data:`PINS`) would fail whatever is changed,
-and are left out.
+there; a default argument or a decorator is met by each import, so its mark is where the function is called, or an
+object of the class is made.  Then each slip is planted and the tests that get there run, the quickest of each file
+first, up to one that fails.  Tests that compare the source with what was written down about it (:data:`PINS`) would
+fail whatever is changed, and are left out.
 
 It plants in the checkout that it is in, so that subprocesses see the slip as well, and puts back what was there.
 Nothing that git knows may have been changed.  The result (``--json``) is continued by the same command.
@@ -27,6 +28,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +48,7 @@ FIRST = 2
 """So many tests of each file come before all others."""
 MARK = "kvlitmus_reach"
 """The module that notes which test gets where; for a while it lies beside the specification."""
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 NOTES = '''"""Notes which test gets to which mark."""
 
 import os
@@ -65,6 +68,23 @@ def hit(mark):
         seen.add((mark, test))
         with open(FILE, "a", encoding="utf-8") as file:
             file.write(f"{mark} {test}\\n")
+
+
+def used(mark):
+    """Note who makes an object of a class."""
+
+    def noting(owner):
+        made = owner.__init__
+
+        def __init__(self, *given, **named):
+            hit(mark)
+            if made is not object.__init__:
+                made(self, *given, **named)
+
+        owner.__init__ = __init__
+        return owner
+
+    return noting
 
 
 def pytest_runtest_logstart(nodeid):
@@ -130,9 +150,7 @@ def in_native(file: str, text: str) -> Iterator[Slip]:
 def in_python(file: str, source: bytes) -> Iterator[Slip]:
     """Expressions and conditions, each with what may stand in its place."""
     tree = ast.parse(source)
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = beginnings(source)
     idle = {id(one) for part in ast.walk(tree) for one in left_alone(part)}
     for node in ast.walk(tree):
         if id(node) in idle:
@@ -143,14 +161,20 @@ def in_python(file: str, source: bytes) -> Iterator[Slip]:
         elif isinstance(node, ast.If):
             found = [(node.test, after.removeprefix("if ")) for _, after, _ in statements(node)]
         for place, after in found:
-            start, end = (
-                starts[line - 1] + column
-                for line, column in (
-                    (place.lineno, place.col_offset),
-                    (place.end_lineno or 0, place.end_col_offset or 0),
-                )
-            )
+            start, end = span(starts, place)
             yield Slip(file, place.lineno, start, end, ast.unparse(place), after)
+
+
+def beginnings(source: bytes) -> list[int]:
+    """Where each line begins, in bytes, and where the last one ends."""
+    return [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+
+
+def span(starts: Sequence[int], place: ast.expr) -> tuple[int, int]:
+    """From which byte to which an expression stands in a file whose lines begin there."""
+    return starts[place.lineno - 1] + place.col_offset, starts[(place.end_lineno or 0) - 1] + (
+        place.end_col_offset or 0
+    )
 
 
 def left_alone(node: ast.AST) -> Iterator[ast.AST]:
@@ -225,14 +249,53 @@ def build() -> bool:
 
 
 def marked(number: int, one: Slip) -> bytes:
-    """The file with a mark at the place of a slip."""
+    """The file with a mark at the place of a slip, or where what it is the default or the decorator of is used."""
     source = (ROOT / one.file).read_bytes()
+    owner = owner_of(source, one)
+    if isinstance(owner, ast.ClassDef):
+        first = min(owner.decorator_list, key=lambda each: each.lineno)
+        line = source.splitlines(keepends=True)[: first.lineno - 1]
+        mark = f"{' ' * owner.col_offset}@__import__('{MARK}').used({number})\n".encode()
+        return b"".join(line) + mark + source[sum(map(len, line)) :]
+    if place := first_of(owner):
+        start, end = span(beginnings(source), place)
+        one = one._replace(start=start, end=end)
     was = source[one.start : one.end].decode()
     return planted_in(source, one._replace(after=f"__import__('{MARK}').hit({number}) or ({was})"))
 
 
+def owner_of(source: bytes, one: Slip) -> Definition | None:
+    """The function or the class in whose default arguments or decorators a slip is."""
+    if not one.file.endswith(".py"):
+        return None
+    starts = beginnings(source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, Definition):
+            args = [] if isinstance(node, ast.ClassDef) else [*node.args.defaults, *node.args.kw_defaults]
+            for part in [*node.decorator_list, *args]:
+                start, end = span(starts, part) if part else (0, 0)
+                if start <= one.start and one.end <= end:
+                    return node
+    return None
+
+
+def first_of(owner: Definition | None) -> ast.expr | None:
+    """What a function evaluates first: of its first statement that is no text; nothing, where that has no value."""
+    body = [] if owner is None else [each for each in owner.body if not is_text(each)]
+    found = [getattr(body[0], field, None) for field in ("value", "test", "iter", "exc", "subject")] if body else []
+    return next((each for each in found if isinstance(each, ast.expr)), None)
+
+
+def is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring or an ellipsis."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 class Reach(NamedTuple):
-    """Which tests get to which slip, the quickest first; of those that are met by an import, all do."""
+    """Which tests get to which slip, the quickest first.
+
+    Of those that are met by an import all do, and of a default or a decorator of what nobody uses.
+    """
 
     tests: dict[int, list[str]]
     seconds: dict[str, float]
@@ -242,6 +305,8 @@ class Reach(NamedTuple):
         found = self.tests.get(number, [])
         if not slip.file.endswith(".py"):
             found = [test for test in self.seconds if test.startswith("tests/optimized/")]
+        elif owner_of((ROOT / slip.file).read_bytes(), slip):
+            found = [test for test in found if test] or list(self.seconds)
         elif "" in found:
             found = list(self.seconds)
         turns: dict[str, int] = defaultdict(int)

@@ -1,0 +1,73 @@
+"""Where the mark of a slip is: who imports a default argument or a decorator has not asked for it yet."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests import slips
+
+SOURCE = """\
+from dataclasses import dataclass
+
+
+def early(function, by=1):
+    return function
+
+
+@early
+def grows(amount, *, by=3):
+    \"\"\"By so much.\"\"\"
+    total = amount
+    return total + by
+
+
+@(early if True else None)
+def waits(amount):
+    for one in [amount]:
+        return one
+
+
+@dataclass(frozen=True)
+class Pair:
+    left: int = 0
+
+
+class Plain:
+    pass
+
+
+LIMIT = 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [(9, "grows(1)"), (15, "waits(2)"), (21, "Pair(2)"), (30, "")],
+    ids=["default", "decorator", "class", "elsewhere"],
+)
+def test_a_default_and_a_decorator_are_met_by_those_who_use_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: int, used: str
+) -> None:
+    monkeypatch.setattr(slips, "ROOT", tmp_path)
+    (tmp_path / "one.py").write_text(SOURCE, encoding="utf-8")
+    one = next(one for one in slips.slips("one.py") if one.line == line)
+    notes = ModuleType(slips.MARK)
+    notes.__file__ = str(tmp_path / "notes.py")
+    exec(slips.NOTES, vars(notes))
+    monkeypatch.setitem(sys.modules, slips.MARK, notes)
+    monkeypatch.setenv("KVLITMUS_REACHING", "a test")
+    module: dict[str, Any] = {"__name__": "one"}
+    exec(compile(slips.marked(7, one), "one.py", "exec", dont_inherit=True), module)
+
+    assert notes.seen == (set() if used else {(7, "")})
+    if used:
+        eval(used, module)
+        assert notes.seen == {(7, "a test")}
+
+    reach = slips.Reach({7: ["", "a::test"]}, {"a::test": 1.0, "another::test": 0.5})
+    assert reach.of(7, one) == (["a::test"] if used else ["another::test", "a::test"])
