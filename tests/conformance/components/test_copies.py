@@ -24,7 +24,9 @@ from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRIT
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.mutants.registry import mutant_of
-from kvlitmus.spec.prefix.components.copies import plan_for
+from kvlitmus.spec.prefix.components.calls import Copying
+from kvlitmus.spec.prefix.components.copies import copy_plans, plan_for
+from kvlitmus.spec.prefix.work_calls import LoadBack
 
 HYBRID = replace(COMPONENT_HOST_CONFIGS[0], pages=24)
 GROUPS = COMPONENT_HOST_CONFIGS[2]
@@ -62,6 +64,22 @@ def test_a_backup_by_its_path_alone_makes_room_in_parts(extent: str, load: bool)
     path = checker.path(prompt(checker, "ab"))
     plan = plan_for(checker.setting, checker.state, path, len(path.names), load=load)
     assert plan.parts == (extent == "path" and not load)
+
+
+@pytest.mark.parametrize("start", [4, 8, 12])
+def test_a_refused_load_may_have_been_for_each_boundary_behind_its_start(start: int) -> None:
+    """Without a snapshot nobody knows whether the end of *abcd* has gone from the host."""
+    target = ComponentTarget()
+    checker = Checker(target.make(HYBRID), HYBRID, target.profile, depth=1)
+    backed(checker, "ab", "abcd")
+    evict_all(checker)
+    cached(checker, "ab")
+    evict_host(checker, {"kv": 1})
+
+    load_back = LoadBack(checker.path(prompt(checker, "abcd")), start=start)
+    plans = copy_plans(checker.setting, checker.state, load_back, Copying(None))
+
+    assert [one.boundary for one in plans] == [end for end in (8, 16) if end > start]
 
 
 def no_state_but_its_own(checker: Checker) -> None:

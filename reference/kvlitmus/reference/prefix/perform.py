@@ -198,7 +198,7 @@ def find(state: State, setting: Setting, path: calls.Path, choice: Choice) -> tu
     covered = cached_part(state, setting, path)
     if setting.table:
         return table.find(state, covered, choice)
-    if setting.expires and choice.victims:
+    if setting.expires:
         covered = tuple(takewhile(lambda name: name not in (choice.victims or ()), covered))
     if ends_at_nodes(setting):
         covered = covered[: least_found(state, setting, path, covered, choice)]
