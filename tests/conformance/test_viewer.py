@@ -26,29 +26,23 @@ from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, beside, shown
-from kvlitmus.conformance.viewer.scenes import ODD, Beside, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
     HOSTILE,
     LEAK,
     Tape,
     config_like,
+    drawn,
     finding,
     hostile_tape,
+    locked,
     long_play,
+    odd,
     played,
     random_play,
 )
 from tools import site_files
-
-
-def drawn(tape: Tape) -> list[Scene]:
-    header, steps = tape
-    return list(scenes(steps, [page.family_of(header)]))
-
-
-def odd(scene: Scene) -> list[tuple[str, int, str]]:
-    return [(pool["name"], label, kind) for pool in scene["pools"] for label, kind, _ in pool["squares"] if kind in ODD]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +63,21 @@ def test_of_each_kind_of_cache_there_is_something_to_see(label: str, pools: list
     assert [scene["n"] for scene in found] == list(range(len(found)))
 
 
-@pytest.mark.parametrize("label", ["page=4 lru pages=8", "pages=20 host=16 write_through storage=attached", "sparse"])
-def test_nothing_is_red_of_a_cache_that_is_right(label: str) -> None:
-    for scene in drawn(random_play(specimen, config_like(label), ops=120)):
+ALL_RIGHT = [
+    *(
+        (specimen, label)
+        for label in ("page=4 lru pages=8", "pages=20 host=16 write_through storage=attached", "sparse")
+    ),
+    (component_target, "page=4 lru pages=16 kv+swa+state"),
+    (component_target, "page=1 lru pages=12 host=8 kv+swa+state"),
+    (component_target, "host=24 write_through storage=attached best_effort groups"),
+    (component_request_target, "page=4 lru pages=24 groups"),
+]
+
+
+@pytest.mark.parametrize(("target", "label"), ALL_RIGHT, ids=[label for _, label in ALL_RIGHT])
+def test_nothing_is_red_of_a_cache_that_is_right(target: Any, label: str) -> None:
+    for scene in drawn(random_play(target, config_like(label, target), ops=120)):
         assert odd(scene) == [], scene["text"]
 
 
@@ -95,32 +101,11 @@ def test_a_page_with_no_home_or_two_is_red_at_the_step_that_breaks_the_rule(
     assert odd(found[-2]) == []
 
 
-def locked(scene: Scene) -> int:
-    return sum("locked" in who for pool in scene["pools"] for _, _, who in pool["squares"])
-
-
 def test_what_is_locked_says_so_on_its_squares() -> None:
     found = drawn(random_play(specimen, config_like("page=4 lru")))
     assert not locked(found[0])
     locks = [scene for scene in found if scene["text"].startswith("lock(")]
     assert locks and all(locked(scene) for scene in locks)
-
-
-def test_what_a_receipt_of_components_covers_says_so_on_its_squares() -> None:
-    """No look shows it: it follows from the key that was matched, and from what the receipt says."""
-    tape = random_play(component_target, config_like("kv+swa", component_target), 200)
-    covers: dict[str, int] = {}
-    most = 0
-    for scene, step in zip(drawn(tape)[1:], tape[1], strict=True):
-        if step.get("call") == "component_lock":
-            receipt, cover = step["answer"]
-            covers[str(receipt)] = sum(map(len, cover.values()))
-        if step.get("call") == "component_unlock":
-            covers.pop(str(step["args"][0]), None)
-        if step.get("call") in ("component_lock", "component_unlock"):
-            assert max(covers.values(), default=0) <= locked(scene) <= sum(covers.values())
-            most = max(most, locked(scene))
-    assert most
 
 
 def written(tape: Tape, replay: str = "") -> str:
@@ -389,16 +374,6 @@ def test_a_page_that_is_handed_out_twice_is_red_with_both_who_have_it() -> None:
     assert last[1] == ("two", "caller, steps 33 + 35") and last[2] == ("two", "free + caller, step 34")
     assert {kind for page, (kind, _) in last.items() if page > 2} == {"caller"}
     assert found[20]["pools"][0]["name"] == "Device pool: what is free or cached, last seen after step 2"
-
-
-def test_places_that_are_handed_out_twice_are_red_too() -> None:
-    twice = [{"call": "component_alloc", "args": [{"kv": 1}], "answer": {"kv": [4]}} for _ in range(2)]
-    back = {"call": "component_free", "args": [{"kv": [4]}], "answer": None}
-    found = drawn(({"config": {"components": "kv+swa", "pages": 8, "page_size": 1}}, [*twice, back]))
-    who = [
-        {label: (kind, who) for pool in one["pools"] for label, kind, who in pool["squares"]}[4] for one in found[1:]
-    ]
-    assert who == [("caller", "caller, step 1"), ("two", "caller, steps 1 + 2"), ("caller", "caller, step 2")]
 
 
 def test_each_step_of_a_call_says_what_it_asks_and_what_was_answered() -> None:

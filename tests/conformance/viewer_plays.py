@@ -12,6 +12,8 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.conformance.tape.recorder import Recording
+from kvlitmus.conformance.viewer.page import family_of
+from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
 from kvlitmus.mutants.registry import all_mutants
 
 Tape = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -50,6 +52,19 @@ def finding(id: str, litmus: str, label: str) -> Tape:
     tape = played(mutant.target, Item(kind="litmus", config=config_like(label, mutant.target), name=litmus))
     assert "finding" in tape[0]
     return tape
+
+
+def drawn(tape: Tape) -> list[Scene]:
+    header, steps = tape
+    return list(scenes(steps, [family_of(header)]))
+
+
+def odd(scene: Scene) -> list[tuple[str, int, str]]:
+    return [(pool["name"], label, kind) for pool in scene["pools"] for label, kind, _ in pool["squares"] if kind in ODD]
+
+
+def locked(scene: Scene) -> int:
+    return sum("locked" in who for pool in scene["pools"] for _, _, who in pool["squares"])
 
 
 LEAK = ("abort-releases-nothing", "request/an-aborted-request-leaves-nothing", "page=1 lru")

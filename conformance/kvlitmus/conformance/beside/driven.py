@@ -136,8 +136,7 @@ class Reference(Driver):
 
     def free(self, tier: str) -> Mapping[str, Sequence[int]]:
         """The free places of a tier."""
-        assert self.places is not None
-        look = next(look for look, of in FREE.items() if of == self.places.at(tier))
+        look = next(look for look, of in FREE.items() if of == tier)
         found: Mapping[str, Sequence[int]] = getattr(self.adapter, look)()
         return found
 

@@ -10,15 +10,15 @@ from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import layout_of
 
-DEVICE, HOST, READ = "device", "host", "read"
-"""The tiers; ``READ`` is where prefetches land."""
+DEVICE, HOST = "device", "host"
+"""The tiers; prefetches come to the device."""
 
 GIVES: Mapping[str, tuple[int | None, str]] = {
     "component_alloc": (None, DEVICE),
     "component_start": (2, DEVICE),
     "component_grow": (1, DEVICE),
     "component_load": (2, DEVICE),
-    "component_prefetch": (1, READ),
+    "component_prefetch": (1, DEVICE),
     "component_back_up": (1, HOST),
 }
 """Calls that hand out places: where in the answer they stand, and of which tier they are."""
@@ -27,11 +27,11 @@ TELLS: Mapping[str, tuple[tuple[int | None, str], ...]] = {
     **{call: (one,) for call, one in GIVES.items()},
     "component_match": ((1, DEVICE),),
     "component_insert": ((None, DEVICE),),
-    "component_prefetch_found": ((1, READ), (2, READ)),
-    "component_prefetch_settled": ((None, READ),),
-    "component_prefetch_abort": ((None, READ),),
-    "component_prefetch_commit": ((1, READ),),
-    "component_detach": ((None, HOST),),
+    "component_prefetch_found": ((1, DEVICE), (2, DEVICE)),
+    "component_prefetch_settled": ((None, DEVICE),),
+    "component_prefetch_abort": ((None, DEVICE),),
+    "component_prefetch_commit": ((1, DEVICE),),
+    "component_detach": ((None, DEVICE),),
 }
 """Calls that tell of places."""
 
@@ -58,7 +58,6 @@ class Places:
     def __init__(self, config: Config) -> None:
         layout = layout_of(config.components, config.page_size, config.pages, config.host_pages)
         self.pool_of = {one.name: one.pool for one in layout.components}
-        self.lands = HOST if config.tiered else DEVICE
         self._theirs: dict[tuple[str, str], dict[int, int]] = {}
         self._mine: dict[tuple[str, str], dict[int, int]] = {}
 
@@ -71,15 +70,11 @@ class Places:
 
     def theirs(self, tier: str) -> Of:
         """The cache's number."""
-        return lambda pool, place: self._theirs.get((self.at(tier), pool), {}).get(place, place)
+        return lambda pool, place: self._theirs.get((tier, pool), {}).get(place, place)
 
     def mine(self, tier: str) -> Of:
         """The reference's."""
-        return lambda pool, place: self._mine.get((self.at(tier), pool), {}).get(place, place)
-
-    def at(self, tier: str) -> str:
-        """A tier, where prefetches land as well."""
-        return self.lands if tier == READ else tier
+        return lambda pool, place: self._mine.get((tier, pool), {}).get(place, place)
 
     def mapped(self, told: Json, of: Of) -> Json:
         """Places by component, each by its other number; they may stand behind the ends of their entries."""
@@ -136,9 +131,9 @@ class Places:
             own = {place for of, those in given.items() if self.pool_of.get(of, of) == pool for place in those}
             beyond = range(max([*own, *free.get(pool, ())], default=-1) + 1, MOST_PLACES)  # its numbers begin elsewhere
             for place, as_theirs in zip(some, places(other.get(name)), strict=False):
-                number = self._mine.get((self.at(tier), pool), {}).get(as_theirs, as_theirs)
+                number = self._mine.get((tier, pool), {}).get(as_theirs, as_theirs)
                 if number in own or number in free.get(pool, ()) or number in beyond:
-                    self.learn(self.at(tier), pool, place, as_theirs)
+                    self.learn(tier, pool, place, as_theirs)
 
 
 def places(told: Json) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
@@ -50,6 +51,24 @@ def by_component(value: Json) -> Places:
     return {name: numbers([place for _, place in pairs(some)]) or numbers(some) for name, some in fields(value).items()}
 
 
+class Work(NamedTuple):
+    """A copy, a prefetch or a write: its kind, to which tier it goes, the step that began it, and its places.
+
+    Of a prefetch: what its I/O reads, by where the entries end, until that has settled; and whether it is ``over``.
+    """
+
+    kind: str
+    to: str
+    step: int
+    places: Places
+    reads: Mapping[str, Mapping[int, int]] = {}
+    over: bool = False
+
+    def state(self) -> str:
+        """How it stands."""
+        return "over, its I/O is under way" if self.over else "under way"
+
+
 class Components(Follows):
     """A cache of components."""
 
@@ -63,7 +82,6 @@ class Components(Follows):
         self.pool_of = {one.name: one.pool for one in self.layout.components}
         self.units_of = {one.name: one.unit for one in self.layout.components}
         self.serves = "component_requests" in ports
-        self.lands_on = HOST if number(config.get("host_pages")) else DEVICE
         self.number = Numbered()
         self.every: dict[tuple[str, str], set[int]] = {}
         self.forget()
@@ -72,7 +90,7 @@ class Components(Follows):
         """Nobody holds anything, and nothing is under way."""
         self.loans: dict[tuple[str, int], list[int]] = {}
         self.requests: dict[str, tuple[int, Places]] = {}
-        self.works: dict[str, tuple[str, str, int, Places]] = {}
+        self.works: dict[str, Work] = {}
         self.keys: dict[int, dict[str, Json]] = {}
         self.locks: dict[str, list[str]] = {}
 
@@ -96,8 +114,8 @@ class Components(Follows):
             rows = [Row(str(at), [told(one)]) for at, one in enumerate(items(events))]
             tables.append(table("Events told last", ["event"], rows))
         jobs = [
-            (f"of step {step}" if step else key, kind, "under way", places_text(places))
-            for key, (kind, _, step, places) in self.works.items()
+            (f"of step {one.step}" if one.step else key, one.kind, one.state(), places_text(one.places))
+            for key, one in self.works.items()
         ]
         return pools, tables, jobs
 
@@ -120,7 +138,7 @@ class Components(Follows):
             homes = found.setdefault(name, {})
             taken(homes, [(place, home) for (of, place), home in held if of == name], stale=bool(stale))
             every = self.every.setdefault((tier, name), set())
-            every |= homes.keys()
+            every.update(homes)
             squares = [square(place, self.legal(homes.get(place, [])), empty=empty) for place in sorted(every)]
             drawn.append(pool(f"{tier.capitalize()}: {name}{SEEN if stale else ''}{stale}", squares))
         return drawn
@@ -132,9 +150,9 @@ class Components(Follows):
             found += [(one, ("caller", f"caller, step {step}")) for one, steps in self.loans.items() for step in steps]
             for step, places in self.requests.values():
                 found += self.spread(places, ("request", f"request of step {step}"))
-        for kind, to, step, places in self.works.values():
-            if to == tier:
-                found += self.spread(places, ("flight", f"{kind} of step {step}"))
+        for one in self.works.values():
+            if one.to == tier:
+                found += self.spread(one.places, ("flight", f"{one.kind} of step {one.step}"))
         return found
 
     def spread(self, places: Places, home: tuple[str, str]) -> list[tuple[tuple[str, int], tuple[str, str]]]:
@@ -242,23 +260,22 @@ class Components(Follows):
         self._work(call, "load", DEVICE, part(call.answer, 2))
 
     def _prefetch(self, call: Call) -> None:
-        self._work(call, "prefetch", self.lands_on, part(call.answer, 1))
+        self._work(call, "prefetch", DEVICE, part(call.answer, 1))
 
     def _write(self, call: Call) -> None:
         self._work(call, "write", "storage", None)
 
     def _work(self, call: Call, kind: str, tier: str, places: Json) -> None:
         if part(call.answer, 0) is not None:
-            self.works[name_of(call, part(call.answer, 0))] = kind, tier, call.number, by_component(places)
+            self.works[name_of(call, part(call.answer, 0))] = Work(kind, tier, call.number, by_component(places))
 
     def begun(self, begun: Json) -> None:
         """Backups that the cache has begun by itself."""
         for one in items(begun):
             copy = fields(one).get("copy")
             if copy is not None:
-                self.works.setdefault(
-                    exact(operand(copy)), ("backup", HOST, 0, by_component(fields(one).get("places")))
-                )
+                work = Work("backup", HOST, 0, by_component(fields(one).get("places")))
+                self.works.setdefault(exact(operand(copy)), work)
 
     def _copied(self, call: Call) -> None:
         self.works.pop(exact(operand(call.given.get("copy"))), None)
@@ -266,29 +283,47 @@ class Components(Follows):
     def _written(self, call: Call) -> None:
         self.works.pop(exact(operand(call.given.get("write"))), None)
 
-    def _given_back(self, call: Call, given: Json) -> None:
+    def _prefetch_found(self, call: Call) -> None:
         name = exact(operand(call.given.get("fetch")))
         if name in self.works:
-            kind, tier, step, places = self.works[name]
-            back = by_component(given)
-            self.works[name] = (
-                kind,
-                tier,
-                step,
-                {key: [place for place in some if place not in back.get(key, ())] for key, some in places.items()},
-            )
-
-    def _prefetch_found(self, call: Call) -> None:
-        self._given_back(call, part(call.answer, 2))
+            work, back = self.works[name], by_component(part(call.answer, 2))
+            places = {of: [one for one in some if one not in back.get(of, ())] for of, some in work.places.items()}
+            reads = {
+                of: {number(end, -1): number(place, -1) for end, place in pairs(some)}
+                for of, some in fields(part(call.answer, 1)).items()
+            }
+            self.works[name] = work._replace(places=places, reads=reads)
 
     def _prefetch_settled(self, call: Call) -> None:
-        self._given_back(call, call.answer)
+        name = exact(operand(call.given.get("fetch")))
+        if name in self.works:
+            self.works[name] = self.works[name]._replace(reads={})
+            if self.works[name].over:
+                del self.works[name]
 
     def _prefetch_commit(self, call: Call) -> None:
-        self._given_back(call, part(call.answer, 1))
+        came = fields(call.given.get("came"))
+        self.ended(exact(operand(call.given.get("fetch"))), {of: numbers(some) for of, some in came.items()})
 
     def _prefetch_abort(self, call: Call) -> None:
-        self._given_back(call, call.answer)
+        self.ended(exact(operand(call.given.get("fetch"))), {})
+
+    def _detach(self, call: Call) -> None:
+        for name in [name for name, one in self.works.items() if one.kind == "prefetch"]:
+            self.ended(name, {})
+
+    def ended(self, name: str, came: Places) -> None:
+        """A prefetch is over, of which this came: it has still what its I/O may write, until that has settled."""
+        work = self.works.get(name)
+        if work is None or work.over:
+            return
+        left = {
+            of: [place for end, place in some.items() if end not in came.get(of, ())] for of, some in work.reads.items()
+        }
+        if any(left.values()):
+            self.works[name] = work._replace(places=left, over=True)
+        else:
+            del self.works[name]
 
 
 def places_text(places: Places) -> str:
