@@ -26,6 +26,7 @@ from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, beside, shown
+from kvlitmus.conformance.viewer.plain import worded
 from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
@@ -396,6 +397,61 @@ def test_a_call_that_only_lends_something_is_counted_as_findings_count_it() -> N
     calls: Any = play.header["finding"]
     assert found[-1]["call"] == len(calls["calls"]) == 18
     assert found[1]["text"] == "attach(the suite's storage) → yes"
+
+
+def test_ticks_that_findings_print_as_one_take_no_text_of_the_call_behind_them() -> None:
+    found = scenes_of("sglang-0.5.13.post1-hicache/POOL-12-40675ec6.jsonl")
+    assert [(one["text"], one["whole"], one["begins"]) for one in found[20:24]] == [
+        ("tick()", "tick() ×2", True),
+        ("tick()", "", False),
+        ("evict(96) → 0", "", True),
+        ("evict_host(128)", "", True),
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_so_many_ticks_are_one_call(count: int) -> None:
+    def tick(**more: Any) -> dict[str, Any]:
+        return {"call": "tick", "args": [], "answer": None, **more}
+
+    ticks = [tick(text=f"tick() ×{count}"), tick(text="tick()"), *[tick() for _ in range(count - 2)]]
+    found = drawn(({"config": {}}, [*ticks, tick()]))[1:]
+    assert [one["call"] for one in found] == [1] * count + [2]
+    found = drawn(
+        ({"config": {}}, [tick(text="tick() ×9"), {"call": "reset", "args": [], "answer": None, "text": "reset()"}])
+    )[1:]
+    assert [(one["text"], one["call"]) for one in found] == [("tick() ×9", 1), ("reset()", 2)]
+
+
+def test_what_events_told_wrongly_is_told_in_words() -> None:
+    found = load(site_files.FOLDER / "vllm-0.33.0-flat/EVENT-07-a09e3240.jsonl").finding
+    event = "stored device: page 17937112594885229482 = 1, below 12466796630403248834"
+    words = f"stored below a page that is on no tier: {event}"
+    assert f"<dt>told orphans</dt><dd>{words} " in page.finding_of(0, found, "")
+    (verdict,) = scenes_of("vllm-0.33.0-flat/EVENT-07-a09e3240.jsonl")[-1]["verdicts"]
+    assert verdict["seen"] == {"told_orphans": words}
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("('a', \"b's\")", "a; b's"),
+        ("('a',)", "a"),
+        ("()", "()"),
+        ("(1, 2)", "(1, 2)"),
+        (
+            "x: Event(what='removed', tier='host', page=7, parent=None, units=(), namespace='t')",
+            "x: removed host: page 7 @t",
+        ),
+        (
+            "Event(what='stored', tier='device', page=7, parent=3, units=((1, 2), (2, 3)), namespace=None)",
+            "stored device: page 7 = 1·2 2·3, below 3",
+        ),
+        ("Event(what='odd'", "Event(what='odd'"),
+    ],
+)
+def test_a_fact_is_told_in_words(told: str, words: str) -> None:
+    assert worded(told) == words
 
 
 def test_a_job_that_fails_is_told_where_it_does_and_what_it_held_is_of_no_job() -> None:

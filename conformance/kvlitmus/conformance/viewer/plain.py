@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvlitmus.conformance.support.brief import brief, runs
 from kvlitmus.conformance.support.text import harmless, page_text
@@ -73,7 +73,33 @@ def short(value: object, most: int = LONGEST) -> str:
 
 def readable(value: object) -> str:
     """A text of a finding, with what is long in it told briefly."""
-    return without_digests(brief(str(value)))
+    return without_digests(brief(worded(str(value))))
+
+
+TEXTS = re.compile(r"""\((?:(?:'[^'\\]*'|"[^"\\]*")(?:, |,(?=\))|(?=\))))+\)""")
+"""Several texts, as findings print what a fact names."""
+
+EVENT = re.compile(
+    r"Event\(what='(?P<what>\w+)', tier='(?P<tier>\w*)', page=(?P<page>[^,]*), parent=(?P<parent>[^,]*), "
+    r"units=\((?P<units>[\d(), -]*)\), namespace=(?:None|'(?P<namespace>[^']*)')\)"
+)
+"""What a cache told of a page, as findings print it."""
+
+PAIR = re.compile(r"\((-?\d+), (-?\d+)\)")
+
+
+def worded(text: str) -> str:
+    """A fact as it is read: texts without quotes, and events in words."""
+    if TEXTS.fullmatch(text):
+        text = "; ".join(one[1:-1] for one in re.findall(r"""'[^']*'|"[^"]*\"""", text))
+    return EVENT.sub(event_words, text)
+
+
+def event_words(found: re.Match[str]) -> str:
+    """An event that stands in a text."""
+    event: dict[str, Json] = {name: one for name, one in found.groupdict().items() if one and one != "None"}
+    units: list[Json] = [*filter(None, PAIR.sub(r"\1·\2", found["units"]).removesuffix(",").split(", "))]
+    return event_text(event | {"units": units})
 
 
 DIGEST = re.compile(r"(?<![0-9A-Za-z])(?:([0-9a-f]{2})\1{31}|([0-9a-f]{8})[0-9a-f]{24,})(?![0-9A-Za-z])")
@@ -195,3 +221,13 @@ def text_of(call: str, args: Json, kwargs: Json) -> str:
     """A call, where the tape doesn't say how findings print it."""
     named = [f"{name}={_told(one, 0)}" for name, one in fields(kwargs).items()]
     return short(f"{call}({', '.join([*(_told(one, 0) for one in items(args)), *named])})")
+
+
+def event_text(event: Mapping[str, Json]) -> str:
+    """What a cache told of a page."""
+    what = f"{short(event.get('what'), 20)} {short(event.get('tier', ''), 20)}".rstrip()
+    named = f"{what}: page {short(told(event['page']), 24)}" if event.get("page") is not None else what
+    units = units_text(event.get("units"))
+    space = f" @{short(event['namespace'], 60)}" if event.get("namespace") is not None else ""
+    parent = f", below {short(told(event['parent']), 24)}" if event.get("parent") is not None else ""
+    return named + f" = {units}" * bool(units) + space + parent

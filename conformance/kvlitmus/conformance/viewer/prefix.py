@@ -10,6 +10,7 @@ from kvlitmus.conformance.tape.changes import exact
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.holders import holders_of, pages
 from kvlitmus.conformance.viewer.plain import (
+    event_text,
     fields,
     items,
     number,
@@ -195,15 +196,6 @@ def prefixes(nodes: list[dict[str, Json]]) -> list[str]:
         above = number(node.get("parent"), -1)
         found.append(f"{text} @{short(namespace, 60)}" if namespace is not None and above < 0 else text)
     return found
-
-
-def event_text(event: Mapping[str, Json]) -> str:
-    """What a cache told of a page."""
-    what = f"{short(event.get('what'), 20)} {short(event.get('tier', ''), 20)}".rstrip()
-    named = f"{what}: page {short(told(event['page']), 24)}" if event.get("page") is not None else what
-    units = units_text(event.get("units"))
-    parent = f", below {short(told(event['parent']), 24)}" if event.get("parent") is not None else ""
-    return named + f" = {units}" * bool(units) + parent
 
 
 def job_of(job: dict[str, Json]) -> Job:

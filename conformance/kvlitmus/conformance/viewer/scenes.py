@@ -16,7 +16,7 @@ from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.tape.calls import CALLS, LENT
 from kvlitmus.conformance.tape.changes import SEVERAL, changed, exact
 from kvlitmus.conformance.tape.forms import FormError, Json
-from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told
+from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told, worded
 
 KINDS: Mapping[str, str] = {
     "free": "free",
@@ -189,7 +189,7 @@ def scenes(
     request = ""
     calls = 0
     end: Mapping[str, Json] = {}
-    every, following = tee(with_fresh(steps))
+    every, following = tee(with_fresh(apart(steps)))
     for number, (step, after) in enumerate(zip_longest(every, islice(following, 1, None), fillvalue=end)):
         name = str(step.get("call", ""))
         raised = "raised" in step
@@ -257,6 +257,27 @@ def with_fresh(steps: Iterable[Mapping[str, Json]]) -> Iterator[Mapping[str, Jso
         yield step
 
 
+TIMES = re.compile(r"(\w+)\(\) ×(\d{1,6})")
+"""Calls that findings print as one, and how many they are."""
+
+
+def apart(steps: Iterable[Mapping[str, Json]]) -> Iterator[Mapping[str, Json]]:
+    """The steps, each text at the first of its own: on tapes that of the call behind ``tick() ×2`` stands at a tick."""
+    name, more = "", 0
+    late: Json = None
+    for step in steps:
+        if more and step.get("call") == name:
+            more -= 1
+            late = step.get("text", late)
+            yield {key: one for key, one in step.items() if key != "text"}
+            continue
+        step = {"text": late, **step} if late is not None else step
+        late = None
+        found = TIMES.fullmatch(str(step.get("text")))
+        name, more = (found[1], int(found[2]) - 1) if found and found[1] == step.get("call") else ("", 0)
+        yield step
+
+
 def told_beside(step: Mapping[str, Json]) -> Beside:
     """What the tape itself says of the reference."""
     if "expected" not in step:
@@ -282,7 +303,7 @@ def verdict(one: Mapping[str, Json]) -> Verdict:
         "rule": short(one.get("rule", ""), 40),
         "sentence": short(one.get("sentence", ""), 4_000),
         "allowed": short(one.get("allowed", ""), 4_000),
-        "seen": {short(name, 80): short(value, 4_000) for name, value in fields(one.get("seen")).items()},
+        "seen": {short(name, 80): short(worded(str(value)), 4_000) for name, value in fields(one.get("seen")).items()},
     }
 
 
