@@ -30,6 +30,7 @@ from dataclasses import replace
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.words.layouts import layout_of
 from kvlitmus.spec.words.shapes import Window, needed
 from kvlitmus.spec.words.units import Key
@@ -47,7 +48,7 @@ PROFILE = Profile(
     misuse="undefined",
 )
 PAIRED = replace(PROFILE, component_grants="paired", component_refill="replaces")
-CAPABILITIES = frozenset({"components", "component_lookup", "component_counters", "component_view"})
+CAPABILITIES = frozenset({"components", "component_lookup", "component_counters", "component_sizes", "component_view"})
 
 WINDOWED = (
     Config(page_size=4, pages=16, components="kv+swa"),
@@ -375,6 +376,17 @@ class HybridCache:
         if self.states is not None:
             free["state"] = int(self.states.available_size())
         return free
+
+    def component_sizes(self) -> dict[str, Sizes]:
+        """``full_evictable_size``, ``swa_protected_size`` and their like, in entries."""
+        found = {}
+        for name in self.names:
+            unit, kind = (1 if name == "state" else self.page), TYPES[name].lower()
+            evictable, protected = (
+                int(getattr(self.cache, f"{kind}_{what}_size")()) // unit for what in ("evictable", "protected")
+            )
+            found[name] = Sizes(evictable, protected)
+        return found
 
     def component_free_places(self) -> dict[str, list[int]]:
         """The free lists."""

@@ -370,7 +370,11 @@ class ComponentPrefetch(HostTree):
 
 
 _target = partial(
-    Peer, plan=PLAN, capabilities=CAPABILITIES | {"component_prefetch"}, build=ComponentPrefetch, policies=("lru",)
+    Peer,
+    plan=PLAN,
+    capabilities=CAPABILITIES - {"component_sizes"} | {"component_prefetch"},
+    build=ComponentPrefetch,
+    policies=("lru",),
 )
 
 

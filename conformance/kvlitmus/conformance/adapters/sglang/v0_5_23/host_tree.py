@@ -25,6 +25,8 @@ class HostTree(Hosted):
     ``grafted``: how many units ``insert_host`` was last asked to put there.
     """
 
+    component_sizes = None  # type: ignore[assignment]  # the tree counts what is on the device alone
+
     def __init__(self, config: Config) -> None:
         if config.tiered or config.storage != "none":
             raise Unsupported("the pools of this target are the host's, and there are no others")
