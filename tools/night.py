@@ -28,7 +28,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from multiprocessing import get_context
@@ -124,6 +124,13 @@ def stamp() -> dict[str, str]:
     return {"version": version(), "commit": git("rev-parse", "HEAD") + dirty, "rules": rules}
 
 
+PLAYED: Mapping[str, Any] = {"steps": 0, "schedules": 0, "seconds": 0.0}
+"""What a cell of the file always says."""
+
+UNTOLD: Mapping[str, Any] = {"alarms": 0, "told": [], "error": "", "unsupported": ""}
+"""What a cell of the file says where it says nothing: most of a thousand cells say no more than how much was played."""
+
+
 class Night:
     """The result as it grows."""
 
@@ -142,9 +149,8 @@ class Night:
             if told:
                 raise SystemExit(f"night: {file} is of {'; '.join(told)}: use --fresh, or another --json")
             self.data = old
-        for name, depth in self.goals:
-            empty = {"steps": 0, "schedules": 0, "seconds": 0.0, "alarms": 0, "error": "", "unsupported": ""}
-            self.data["cells"].setdefault(f"{name} depth {depth}", empty | {"told": []})
+        wanted: dict[str, dict[str, Any]] = {f"{name} depth {depth}": {} for name, depth in self.goals}
+        self.data["cells"] = {key: {**PLAYED, **UNTOLD, **cell} for key, cell in (wanted | self.data["cells"]).items()}
         self.started = time.time()
         self.before = self.data["seconds"]
 
@@ -173,7 +179,7 @@ class Night:
         cell["schedules"] += CHUNK
         cell["seconds"] = round(cell["seconds"] + played.seconds, 2)
         cell["alarms"] += len(played.alarms)
-        cell["told"] = (cell["told"] + played.alarms)[:KEPT]
+        cell["told"] = [*cell["told"], *played.alarms][:KEPT]
         cell["error"] = played.error
         if not cell["steps"] and cell["schedules"] >= configs:
             cell["unsupported"] = played.unsupported
@@ -190,7 +196,13 @@ class Night:
         self.data["alarms"] = sum(cell["alarms"] for cell in cells)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         part = self.file.with_suffix(".part")
-        part.write_text(dump_report(json.loads(json.dumps(self.data, sort_keys=True))), encoding="utf-8")
+        told = {
+            name: {key: value for key, value in cell.items() if key in PLAYED or value != UNTOLD[key]}
+            for name, cell in self.data["cells"].items()
+        }
+        part.write_text(
+            dump_report(json.loads(json.dumps(self.data | {"cells": told}, sort_keys=True))), encoding="utf-8"
+        )
         part.replace(self.file)
 
     def exit_code(self, *, interrupted: bool) -> int:

@@ -30,7 +30,7 @@ def test_a_night_plays_every_depth_and_goes_on_where_it_was(tmp_path: Path, caps
     assert set(first["cells"]) == {
         f"{name} depth {depth}" for name in ("zoo:slab", "null:last-freed-first") for depth in night.DEPTHS
     }
-    assert all(cell["steps"] >= 100 and not cell["alarms"] for cell in first["cells"].values())
+    assert all(cell["steps"] >= 100 and "alarms" not in cell for cell in first["cells"].values())
     assert first["commit"] and first["rules"] and first["steps"] == sum(one["steps"] for one in first["cells"].values())
 
     assert night.main([*SMALL, "--steps", "100", "--json", str(file)]) == 0
