@@ -88,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record",
         type=Path,
         metavar="FILE",
-        help="write down what came of each test; go on where a run was cut short",
+        help="with =: write down what came of each test; go on where a run was cut short",
     )
     parser.addoption(
         "--share",

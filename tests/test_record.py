@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
@@ -10,6 +12,7 @@ from typing import Any, Literal, cast
 import pytest
 
 from tests.support import record
+from tests.test_layout import ROOT
 
 Ended = Literal["passed", "failed", "skipped"]
 
@@ -75,6 +78,7 @@ def test_another_run_begins_anew(
     cut_short(tmp_path)
     at(commit, monkeypatch)
     assert not record.Record(tmp_path / "record.json", arguments).done
+    assert '["b", "teardown"' in (tmp_path / "record.json.tests.earlier").read_text(), "hours of work are kept"
 
 
 def test_a_line_that_was_cut_short_is_a_test_that_has_not_ended(
@@ -109,3 +113,10 @@ def test_a_record_counts_and_says_what_it_is_of(tmp_path: Path, monkeypatch: pyt
     assert found["arguments"] == ["-m", "nightly"]
     assert {"date", "commit", "machine"} <= found.keys()
     assert {"python", "pytest", "hypothesis"} <= found["versions"].keys()
+
+
+def test_the_command_is_the_same_where_the_record_is_there(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text("{}")
+    asked = [sys.executable, "-m", "pytest", "-m", "nightly", f"--record={tmp_path}/record.json", "--help"]
+    done = subprocess.run(asked, cwd=ROOT, check=False, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")

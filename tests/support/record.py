@@ -1,6 +1,8 @@
-"""What a run of the tests leaves behind, for whoever asks later whether it was made: ``--record FILE``.
+"""What a run of the tests leaves behind, for whoever asks later whether it was made: ``--record=FILE``.
 
-    .venv/bin/python -m pytest -m nightly --record .kvlitmus/nightly.json
+    .venv/bin/python -m pytest -m nightly --record=.kvlitmus/nightly.json
+
+(Without ``=``, a FILE that is there already is taken for the tests to run, before pytest knows the option.)
 
 The file says when, of which commit (``+``: with changes), with which versions, how many tests passed, failed and were
 skipped, and why, and what took longest.  It is saved as it grows: of a run that was cut short ``exit`` is ``null``, or
@@ -8,6 +10,8 @@ skipped, and why, and what took longest.  It is saved as it grows: of a run that
 
 What became of each test stands in ``FILE.tests`` until the run has come to its end.  The same command on the same
 commit, without changes to it, goes on from there: a test that has ended isn't run again, whether it passed or failed.
+Where FILE isn't there, or the command or the commit is another one, the run begins anew, and what an unfinished one has
+left is kept as ``FILE.tests.earlier``.
 """
 
 from __future__ import annotations
@@ -93,6 +97,8 @@ class Record:
             earlier = json.loads(self.file.read_text(encoding="utf-8"))
             self.before = {name: earlier[name] for name in self.before}
         else:
+            if len(told) > 1:
+                self.kept.replace(self.kept.with_name(self.kept.name + ".earlier"))
             told = [same]
         self.kept.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.kept.with_name(self.kept.name + ".new")
