@@ -396,7 +396,7 @@ def orphaned(commands: int, answers: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Serve on the private line; ``arguments``: files of plays and of last words, megabytes of memory, the parent."""
+    """Serve on the private line; ``arguments``: plays and last words (both files are there), megabytes, the parent."""
     parent = Parent(arguments[3])
     commands, answers = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -404,8 +404,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     os.dup2(2, 1)
     os.register_at_fork(after_in_child=lambda: orphaned(commands, answers))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    plays = os.open(arguments[0], os.O_RDWR | os.O_CREAT, 0o600)
-    words = os.open(arguments[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    plays = os.open(arguments[0], os.O_RDWR)
+    words = os.open(arguments[1], os.O_WRONLY | os.O_APPEND)
     faulthandler.enable(words, all_threads=False)
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     # Chained to the default action, which ends the process: a call that came back because of the signal, as C code
