@@ -328,8 +328,9 @@ def test_where_nothing_was_looked_at_nothing_is_said_to_be_the_same() -> None:
     said = said_beside("/MISUSE-03-d2410823")
     assert said[1] == ALIKE
     assert {said[step] for step in range(3, 33)} == {
-        "Reference and cache answered the same; nothing was looked at after this step; they have differed since step 2"
+        "Reference and cache answered the same; what they hold was not looked at; they have differed since step 2"
     }
+    assert ALIKE not in said_beside("-file/STORE-15-c87cba58").values(), "nobody can look into a store"
 
 
 def test_what_the_caller_does_by_itself_parts_the_two_where_it_does() -> None:

@@ -101,7 +101,7 @@ def test_odd_keys_and_the_rest() -> None:
     assert not store.an_ordinary_put_is_accepted([False], [True])
     assert store.one_bad_object_fails_no_other(True, True) and not store.one_bad_object_fails_no_other(True, False)
     assert store.each_position_is_answered(2, 2) and not store.each_position_is_answered(2, 1)
-    assert store.a_key_cant_leave_the_store([]) and not store.a_key_cant_leave_the_store(["x"])
+    assert store.a_key_stays_inside_the_store([]) and not store.a_key_stays_inside_the_store(["x"])
     assert store.clear_leaves_nothing([]) and not store.clear_leaves_nothing(["k0"])
 
 

@@ -142,8 +142,8 @@ def of_driven(
 def parts_of(
     header: Header, step: Step, mine: Mapping[str, Json], theirs: Mapping[str, Json]
 ) -> list[tuple[str, str, str]] | None:
-    """In what two differ, if anybody looked at the cache after this step."""
-    if not step.looks:
+    """In what two differ, if anybody looked at what the cache holds after this step: of a store nobody can."""
+    if not step.looks or header.config.pool == "store":
         return None
     table = header.profile.duplicates == "kept"
     own, other = (facts_of(looks, header.config, table=table) for looks in (mine, theirs))

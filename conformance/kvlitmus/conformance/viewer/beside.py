@@ -23,7 +23,7 @@ from kvlitmus.conformance.viewer.scenes import Beside, Drawn, Row, table
 
 ALIKE = "Reference and cache: the same is cached, and the same is free"
 APART = "Reference and cache: where they differ after this step"
-SAME_ANSWER = "Reference and cache answered the same; nothing was looked at after this step"
+SAME_ANSWER = "Reference and cache answered the same; what they hold was not looked at"
 UNSEEN = "Reference and cache: not compared, since nothing was looked at after this step"
 LATER = "Reference and cache: not compared here, but after step {}"
 LOST = "The reference is not shown here: it was followed up to step {}"

@@ -301,7 +301,7 @@ def no_reader_sees_half_an_object(
     reference="stores.place",
     allowed="nothing outside of the store's own place",
 )
-def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
+def a_key_stays_inside_the_store(store_strays: Sequence[str]) -> bool:
     """Whatever its text, a key MUST NOT name anything outside of the store's own place: it is refused or contained."""
     return not store_strays
 
