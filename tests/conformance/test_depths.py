@@ -243,7 +243,7 @@ def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
         ("prefetch-behind-a-gap", 0, "FETCH-05"),
         ("host-hit-counts-mirrors", 0, "TIER-10"),
         ("half-a-load", 0, "LOAD-01"),
-        ("detach-leaves-puts", 0, "FETCH-18"),
+        ("detach-leaves-puts", 0, "LIFE-05"),
         ("matching-asks-storage", 0, "FETCH-19"),
         ("host-evictions-never-counted", 1, "TIER-17"),
         ("host-parent-never-a-candidate", 1, "TIER-15"),

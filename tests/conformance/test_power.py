@@ -80,7 +80,6 @@ SHOWN_BY = {
     ("TIER-33", "FETCH-14"): ("landing-flushes-the-tiers", 1),
     ("TIER-33", "FRAME-03"): ("locking-flushes-the-host", 1),
     ("TIER-33", "FRAME-04"): ("matching-reserves-host-memory", 1),
-    ("FETCH-18", "LIFE-05"): ("detach-leaves-puts", 0),
     ("FETCH-19", "FRAME-07"): ("matching-asks-storage", 0),
 }
 """For each pair of the spec's table a mutant that shows it, and the depth at which it does."""

@@ -228,7 +228,7 @@ LAYERS = frozenset({"component_lookup", "components", "component_counters", "com
         ("POOL-19", 3, LAYERS, "not judged of components, which have no port group"),
         ("TREE-02", 0, LAYERS, "no call on a pool of components led there"),
         ("COMP-32", 3, LAYERS, "the target offers no component_host"),
-        ("MISUSE-07", 3, LAYERS, "the profile says that misuse is undefined (--force-misuse tries it anyway)"),
+        ("MISUSE-02", 3, LAYERS, "the profile says that misuse is undefined (--force-misuse tries it anyway)"),
         ("STORE-01", 3, LAYERS, "the target offers no store"),
         ("LOCK-02", 3, LAYERS | {"pool", "lookup"}, "the target offers no counters and no inspect"),
     ],

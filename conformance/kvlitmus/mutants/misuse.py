@@ -156,7 +156,7 @@ class MisuseIsSwallowed(PagedPool):
             return
 
 
-@mutant("insert-believes-its-caller", kills=("MISUSE-07", "MISUSE-08"))
+@mutant("insert-believes-its-caller", kills=("MISUSE-02", "MISUSE-08"))
 class InsertBelievesItsCaller(Specimen):
     """A page is cached under two prefixes, or is free and cached, after an insert with somebody else's slots.
 
@@ -214,7 +214,7 @@ class OddSizesAreRoundedDown(PagedPool):
         return super().alloc(n - n % self.page_size)
 
 
-@mutant("tokens-are-cut-to-their-bits", kills=("MISUSE-13", "MISUSE-07"))
+@mutant("tokens-are-cut-to-their-bits", kills=("MISUSE-13", "MISUSE-02"))
 class TokensAreCutToTheirBits(Specimen):
     """A prompt is served the KV of another one, whose token ids are the same modulo a power of two.
 
@@ -246,7 +246,7 @@ class NarrowTokensFindNothing(Specimen):
         return found if isinstance(tokens, list) else self.match(Key(namespace, (), self.config.bigram))
 
 
-@mutant("floats-are-rounded-down", kills=("MISUSE-07", "MISUSE-08"))
+@mutant("floats-are-rounded-down", kills=("MISUSE-02", "MISUSE-08"))
 class FloatsAreRoundedDown(Specimen):
     """An insert takes any numbers for slots, and makes integers of them: 1.7 is slot 1."""
 

@@ -41,8 +41,7 @@ WITHOUT_A_SNAPSHOT = {
 
 ALONE = {
     **WITHOUT_A_SNAPSHOT,
-    "MISUSE-07": "forbidden calls with no rule of their own aren't tried: litmus tests, the end of random schedules",
-    "MISUSE-08": "the same",
+    "MISUSE-08": "forbidden calls with no rule of their own aren't tried: litmus tests, the end of random schedules",
     "MISUSE-09": "nothing follows from a forbidden call here: litmus tests, the end of random schedules",
     "MISUSE-11": "arrays are the port's, and no key here has any: a litmus test, the end of random schedules",
     "MISUSE-12": "the same",
@@ -76,7 +75,7 @@ OF_HIERARCHIES = {On.LOAD_BACK, On.REFUSED_LOAD_BACK, On.EVICT_HOST, On.PREFETCH
 """What a flat cache isn't asked for: test_tier_exhaustive.py does, and judges what is evicted for it."""
 
 NO_MEMORY = {On.OUT_OF_MEMORY}
-"""A value can't be left half changed, so no memory fails here: it does in random schedules of hierarchies (LIFE-10)."""
+"""A value can't be left half changed, so no memory fails here: it does in random schedules of hierarchies (LOAD-04)."""
 
 
 @pytest.mark.nightly

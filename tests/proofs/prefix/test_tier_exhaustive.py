@@ -40,7 +40,6 @@ ELSEWHERE = {
     "LIFE-02": "the model has no store to remove anything from",
     "LIFE-07": "judged, not counted: states forget how many prefetches there were: random schedules",
     "LIFE-09": "the same",
-    "LIFE-10": "a value can't be left half changed: random schedules and a litmus test",
     "LIFE-15": "no reset comes between the poll that lets a request go and its question: a litmus test",
 }
 """Rules of hierarchies that the enumeration can't evaluate, and what establishes them instead."""
@@ -88,7 +87,7 @@ def test_every_kind_of_step_is_taken() -> None:
     by_requests = {"lock", "unlock", "free", "group_open", "group_closed"}
     # Requests insert, lock and free here, polls commit, nothing is flat; the frame is about every call that there is.
     # Only requests that begin allocate, none grows, shrinks, is forked or retracted; a batch is of traces alone.
-    # No memory fails (LIFE-10).
+    # No memory fails (LOAD-04).
     assert wanted - taken == elsewhere | allocations | shortened | by_requests | {"extend_batch", "out_of_memory"}
 
 

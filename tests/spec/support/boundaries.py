@@ -179,10 +179,10 @@ SETTLED = (
     row("told_before_reset", True, below_before=Tiers(stale={1: 4}), call=TellLoaded(1)),
     row("unstored", [5], below=Tiers(backed=frozenset({Name(5)})), call=Settled(())),
     row("unstored", [], below=Tiers(backed=frozenset({Name(5)})), call=Settled((1,))),
-    row("LIFE-10", False, appeared=frozenset(), jobs_begun=["load"]),
-    row("LIFE-10", False, appeared=frozenset(), jobs_begun=["backup"]),
-    row("LIFE-10", False, appeared=frozenset({Name(5)}), jobs_begun=[]),
-    row("LIFE-10", True, appeared=frozenset(), jobs_begun=["put"]),
+    row("LOAD-04", False, appeared=frozenset(), jobs_begun=["load"]),
+    row("LOAD-04", False, appeared=frozenset(), jobs_begun=["backup"]),
+    row("LOAD-04", False, appeared=frozenset({Name(5)}), jobs_begun=[]),
+    row("LOAD-04", True, appeared=frozenset(), jobs_begun=["put"]),
 )
 """What is left when everything has settled, after a reset, and when there was no memory."""
 
@@ -313,8 +313,6 @@ ROOM = (
     row("fetch_anchor", UNKNOWN, answer=tiers.Prefetched(False, 0, 0, 4)),
     row("fetch_anchor", UNKNOWN, answer=tiers.Prefetched(True, 0, 0)),
     row("fetch_anchor", 4, answer=tiers.Prefetched(True, 0, 0, 4)),
-    row("LOAD-04", False, appeared=frozenset(), jobs_begun=["load"]),
-    row("LOAD-04", True, appeared=frozenset(), jobs_begun=["put"]),
 )
 """What there is room for, and what came of loads and prefetches."""
 
@@ -587,9 +585,9 @@ MISUSE = (
         free_after=frozenset({PageNo(3)}),
         declared_misuse="undefined",
     ),
-    row("MISUSE-07", True, raised=True, declared_misuse="undefined"),
-    row("MISUSE-07", True, raised=False, declared_misuse="undefined"),
-    row("MISUSE-07", False, raised=True, declared_misuse="ignore"),
+    row("MISUSE-02", True, raised=True, declared_misuse="undefined"),
+    row("MISUSE-02", True, raised=False, declared_misuse="undefined"),
+    row("MISUSE-02", False, raised=True, declared_misuse="ignore"),
 )
 """Misuse where nobody says what comes of it."""
 

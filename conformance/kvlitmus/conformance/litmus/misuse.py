@@ -68,7 +68,7 @@ def a_receipt_is_given_back_twice(checker: Checker) -> None:
     misuse.stale_unlock(checker, token, 1)
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=("pool", "tree", "evict"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=("pool", "tree", "evict"), misuse=True)
 def an_insert_in_too_few_slots(checker: Checker) -> None:
     """A key of two pages can't be cached in the slots of one: nothing is, and the cache goes on."""
     if checker.profile.misuse == "undefined":
@@ -87,7 +87,7 @@ def an_insert_in_too_few_slots(checker: Checker) -> None:
         misuse.go_on(checker, lambda: end_lawfully(checker, own))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-09"), needs=("pool", "tree", "locks", "evict"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-09"), needs=("pool", "tree", "locks", "evict"), misuse=True)
 def the_last_receipt_is_given_back_twice(checker: Checker) -> None:
     """A receipt that was the last one is given back twice: the second time is refused, and the cache goes on."""
     if checker.profile.misuse == "undefined":
@@ -102,7 +102,7 @@ def the_last_receipt_is_given_back_twice(checker: Checker) -> None:
     misuse.go_on(checker, lambda: end_lawfully(checker, None))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-13"), needs=("pool", "tree"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-13"), needs=("pool", "tree"), misuse=True)
 def a_token_beyond_the_vocabulary(checker: Checker) -> None:
     """A key with a token below 0 or too large isn't found as another key, and can't be cached."""
     key = prompt(checker, "ab")
@@ -120,7 +120,7 @@ def a_token_beyond_the_vocabulary(checker: Checker) -> None:
         misuse.forbidden(checker, "insert", text, "a token that no key has", make)
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=("pool", "tree", "evict", "raw"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=("pool", "tree", "evict", "raw"), misuse=True)
 def arrays_that_are_no_sequence_of_integers(checker: Checker) -> None:
     """Floats, truth values, rows and single numbers are neither tokens nor slots; the cache goes on."""
     store(checker, prompt(checker, "ab"))
@@ -231,7 +231,7 @@ def lands(checker: Checker, rid: int, key: Key) -> None:
     fetch.loaded(checker, rid)
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=(*READS, "pool", "raw", "raw_prefetching"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=(*READS, "pool", "raw", "raw_prefetching"), misuse=True)
 def a_prefetch_of_no_sequence_of_integers(checker: Checker) -> None:
     """Floats, truth values, rows and single numbers are no prompt that could be waited for; the cache goes on."""
     if checker.profile.misuse == "undefined":

@@ -73,7 +73,7 @@ class LentByHandle(ComponentPools):
         super().give(name, places)
 
 
-@mutant("component-insert-believes-its-caller", kills=("MISUSE-07", "MISUSE-08"))
+@mutant("component-insert-believes-its-caller", kills=("MISUSE-02", "MISUSE-08"))
 class InsertBelievesItsCaller(ComponentClaims):
     """A place is cached for two prefixes, or is free and cached, after an insert with somebody else's places."""
 
@@ -99,7 +99,7 @@ class InsertLooksTooLate(ComponentClaims):
             raise
 
 
-@mutant("component-receipt-works-twice", kills=("MISUSE-07",))
+@mutant("component-receipt-works-twice", kills=("MISUSE-02",))
 class ReceiptWorksTwice(ComponentClaims):
     """A receipt that is given back twice takes somebody else's protection away: it isn't marked as given back."""
 
@@ -124,7 +124,7 @@ class RefusedUnlockStillCounts(ComponentClaims):
         self.past: dict[int, object] = {}
 
 
-@mutant("component-copy-ends-twice", kills=("MISUSE-07", "MISUSE-08", "MISUSE-09"), configs=COMPONENT_HOST_CONFIGS[:2])
+@mutant("component-copy-ends-twice", kills=("MISUSE-02", "MISUSE-08", "MISUSE-09"), configs=COMPONENT_HOST_CONFIGS[:2])
 class CopyEndsTwice(ComponentClaims):
     """What a copy brings is given back once more when somebody says twice that it has ended."""
 
@@ -139,7 +139,7 @@ class CopyEndsTwice(ComponentClaims):
         self.out.pop(id(what), None)
 
 
-@mutant("component-handle-outlives-its-tree", kills=("MISUSE-07",))
+@mutant("component-handle-outlives-its-tree", kills=("MISUSE-02",))
 class HandleOutlivesItsTree(ComponentClaims):
     """A lock on the hit of a cache that was reset protects nothing, and says that it protects what is gone."""
 
@@ -148,7 +148,7 @@ class HandleOutlivesItsTree(ComponentClaims):
         return handle if isinstance(handle, ComponentNode) else super().found(handle)
 
 
-@mutant("component-asks-for-less-than-none", kills=("MISUSE-07",))
+@mutant("component-asks-for-less-than-none", kills=("MISUSE-02",))
 class AsksForLessThanNone(ComponentClaims):
     """Who asks for fewer than no places is told that he has got them: numbers aren't looked at."""
 

@@ -261,7 +261,7 @@ class SpillSettledBeforeItsCopy(BackupQueue):
     "memory-runs-out-too-late",
     bugs=("S22",),
     links=(SGLANG + "pull/16067",),
-    kills=("LIFE-10", "POOL-12"),
+    kills=("LOAD-04", "POOL-12"),
 )
 class MemoryRunsOutTooLate(TieredSpecimen):
     """A page is cached and its request's as well: memory runs out when the tree has taken the pages already.

@@ -121,7 +121,7 @@ class RemembersAll(Prefetcher):
     "detach-frees-whole-reservations",
     bugs=("H-06",),
     links=(SGLANG + "pull/20746",),
-    kills=("POOL-12", "LIFE-05"),
+    kills=("POOL-12",),
     beside=(BelievingHost,),
 )
 class DetachFreesWholeReservations(RemembersAll):
@@ -138,7 +138,7 @@ class DetachFreesWholeReservations(RemembersAll):
     "detach-forgets-the-dying",
     bugs=("S36", "H-06"),
     links=(SGLANG + "pull/20746",),
-    kills=("LIFE-05", "POOL-12"),
+    kills=("POOL-12",),
 )
 class DetachForgetsTheDying(Prefetcher):
     """Memory is lost with a detach: reads whose requests have gone are not waited for, and never clean up."""
@@ -167,7 +167,7 @@ class DetachKeepsAnchors(Prefetcher):
     "detach-keeps-the-quota",
     bugs=("S23",),
     links=(SGLANG + "pull/15439",),
-    kills=("FETCH-07", "LIFE-05", "LIFE-09"),
+    kills=("FETCH-07", "LIFE-09"),
 )
 class DetachKeepsTheQuota(Prefetcher):
     """After storage was exchanged it is never read again: the quota is that of prefetches which ended with the old."""
@@ -191,7 +191,7 @@ class DetachLeavesPuts(PutQueue):
         """Nobody asks for them."""
 
 
-@mutant("detach-leaves-the-last-put", kills=("FETCH-18", "LIFE-05"))
+@mutant("detach-leaves-the-last-put", kills=("LIFE-05",))
 class DetachLeavesTheLastPut(PutQueue):
     """One job stays listed for ever: a detach ends all puts but the one that was begun last."""
 

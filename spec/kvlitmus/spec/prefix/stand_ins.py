@@ -78,7 +78,6 @@ SAID: tuple[Said, ...] = (
     Said("TIER-32", ("POOL-12",), "in numbers: with nothing on the host, all of it is available, once"),
     Said("TIER-32", ("LIFE-01", "LIFE-08", "LIFE-16"), "in numbers: with nothing under way, nothing is held"),
     Said("TIER-33", ("FETCH-14", "FRAME-03", "FRAME-04"), "in numbers: as much of the host is available as before"),
-    Said("FETCH-18", ("LIFE-05",), "of work with storage alone"),
     Said("FETCH-19", ("FRAME-07",), "after calls that look and copies between device and host"),
 )
 """The table, in no order that matters."""

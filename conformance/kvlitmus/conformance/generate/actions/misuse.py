@@ -3,7 +3,7 @@
 Beside it what is at the edge of the contract: tokens beyond the vocabulary, integers of another width, keys longer than
 host memory, arrays that are overwritten once the call has returned, passed to it or handed out by it.  After it the
 caller gives back what it holds, as after any schedule: a cache that refused the call goes on as if there had been none
-(MISUSE-07 to MISUSE-13).
+(MISUSE-02, MISUSE-08 to MISUSE-13).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def a_token_beyond_the_vocabulary(checker: Checker) -> None:
         misuse.match_beyond(checker, key, key.tokens[0] + more)
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
 def an_insert_in_places_of_nobody(checker: Checker) -> None:
     """A key can't be cached in places that were freed: nothing of it is, of no component, and the cache goes on."""
     if checker.profile.misuse == "undefined":
@@ -70,7 +70,7 @@ def an_insert_in_places_of_nobody(checker: Checker) -> None:
         go_on(checker, partial(end_lawfully, checker))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
 def an_insert_whose_last_place_is_of_nobody(checker: Checker) -> None:
     """An insert in own places but for the last of the KV caches nothing: all is looked at before anything is taken."""
     if checker.profile.misuse == "undefined":
@@ -112,7 +112,7 @@ def refused_insert(checker: Checker, key: Key, entries: Mapping[str, Mapping[int
     refuses(checker, text, wrong, lambda: checker.adapter.component_insert(key, entries))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08"), needs=NEEDS, misuse=True)
 def fewer_than_none(checker: Checker) -> None:
     """Nobody gets, or evicts, fewer entries than none."""
     if checker.profile.misuse == "undefined":
@@ -124,7 +124,7 @@ def fewer_than_none(checker: Checker) -> None:
             refuses(checker, f"{call}({one.name} -1)", "fewer than none", partial(make, {one.name: -1}))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=(*NEEDS, "component_host"), misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=(*NEEDS, "component_host"), misuse=True)
 def a_copy_ends_twice(checker: Checker) -> None:
     """A copy that has failed, or ended, ends once: a second time it gives back and caches nothing."""
     if checker.profile.misuse == "undefined":
@@ -140,7 +140,7 @@ def a_copy_ends_twice(checker: Checker) -> None:
     go_on(checker, partial(end_lawfully, checker))
 
 
-@litmus(rules=("MISUSE-06", "MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-06", "MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
 def a_receipt_given_back_twice(checker: Checker) -> None:
     """A receipt is worth one unlock: a second one is refused, and what another receipt covers stays protected."""
     if checker.profile.misuse == "undefined":
@@ -163,7 +163,7 @@ def a_receipt_given_back_twice(checker: Checker) -> None:
     go_on(checker, goes_on)
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-09"), needs=NEEDS, misuse=True)
 def the_last_receipt_given_back_twice(checker: Checker) -> None:
     """A receipt that was the last one is given back twice: what it covered can be evicted afterwards."""
     if checker.profile.misuse == "undefined":
@@ -177,7 +177,7 @@ def the_last_receipt_given_back_twice(checker: Checker) -> None:
     go_on(checker, partial(end_lawfully, checker))
 
 
-@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
+@litmus(rules=("MISUSE-02", "MISUSE-08", "MISUSE-09"), needs=NEEDS, misuse=True)
 def a_handle_of_what_was_forgotten(checker: Checker) -> None:
     """After a reset the handle of an earlier hit can't be locked: nothing that it names is there."""
     if checker.profile.misuse == "undefined":

@@ -85,7 +85,7 @@ def a_reset_forgets_what_a_prefetch_had_added(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "FETCH-18", "POOL-12"), needs=(*READS, "reattach"))
+@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "LIFE-09", "LIFE-16", "POOL-12"), needs=(*READS, "reattach"))
 def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
     stored(checker, letters(checker, least_pages(checker) + 2))
@@ -101,7 +101,7 @@ def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-05", "POOL-12"), needs=(*READS, "reattach"))
+@litmus(rules=("LIFE-05", "LIFE-16", "POOL-12"), needs=(*READS, "reattach"))
 def a_detach_ends_what_nobody_waits_for(checker: Checker) -> None:
     """A request is aborted while its query, then its fetch, is under way; storage goes before either has ended."""
     stored(checker, letters(checker, least_pages(checker) + 2))
@@ -155,7 +155,7 @@ def a_reset_forgets_what_has_failed(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-10", "POOL-12", "LOCK-04", "REQ-02"), needs=(*TIERS, "memory_faults"))
+@litmus(rules=("LOAD-04", "POOL-12", "LOCK-04", "REQ-02"), needs=(*TIERS, "memory_faults"))
 def what_finds_no_memory_changes_nothing(checker: Checker) -> None:
     """Memory runs out at each place of a request's life in turn; the same call again succeeds."""
     for after in range(PLACES):

@@ -86,7 +86,7 @@ def settled(cache: Cache, setting: Setting, call: Fetched) -> tuple[Cache, Entri
 
 
 def not_over(cache: Cache, number: int) -> Fetch:
-    """A prefetch; raises ``ValueError`` for one that was committed or aborted (MISUSE-07)."""
+    """A prefetch; raises ``ValueError`` for one that was committed or aborted (MISUSE-02)."""
     fetch = cache.fetches.get(number)
     if fetch is None or fetch.over:
         raise ValueError(f"prefetch {number} is over, or never began")

@@ -112,7 +112,7 @@ def pool_of(setting: Setting, name: str) -> str:
 
 
 def may_ask(setting: Setting, wants: Mapping[str, int]) -> None:
-    """Raise ``ValueError`` where nobody can have so many entries of these components (MISUSE-07)."""
+    """Raise ``ValueError`` where nobody can have so many entries of these components (MISUSE-02)."""
     for name, many in wants.items():
         if many < 0:
             raise ValueError(f"fewer than none of {pool_of(setting, name)}")

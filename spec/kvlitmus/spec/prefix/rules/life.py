@@ -144,17 +144,11 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
 
 
 @rule(
-    "LIFE-05",
-    on=(On.DETACHED,),
-    needs=("reattach", "tiers", "steps"),
-    source="R-LIFE-04; H-06",
-    reference="prefix.life.detach",
+    "LIFE-05", on=(On.DETACHED,), needs=("reattach", "steps"), source="R-LIFE-04; H-06", reference="prefix.life.detach"
 )
-def a_detach_ends_all_work_with_storage(
-    storage_work: Sequence[str], moving_left: Sequence[PageNo], occupied_now: Tokens
-) -> bool:
-    """One tick after a detach work MUST NOT be under way to or from storage, nor a host page be held for it."""
-    return not storage_work and not moving_left and not occupied_now
+def a_detach_ends_all_work_with_storage(storage_work: Sequence[str]) -> bool:
+    """One tick after a detach work MUST NOT be under way to or from storage."""
+    return not storage_work
 
 
 @rule(
@@ -199,27 +193,15 @@ def nothing_is_held_when_nothing_is_under_way(
 
 @rule(
     "LIFE-09",
-    on=(On.SETTLED,),
+    on=(On.SETTLED, On.DETACHED),
     needs=("prefetching", "steps"),
-    source="R-PF-05, R-LIFE-05; H-40",
+    source="R-PF-05, R-LIFE-04, R-LIFE-05; H-06, H-40",
     reference="prefix.hierarchy.occupied",
     premise="prefetches_made",
 )
 def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
-    """When everything has settled, prefetches MUST NOT count against their rate limit any more."""
+    """When everything has settled, and one tick after a detach, prefetches MUST NOT count against their rate limit any more."""
     return occupied_now == 0
-
-
-@rule(
-    "LIFE-10",
-    on=(On.OUT_OF_MEMORY,),
-    needs=("tiers", "memory_faults"),
-    source="R-LIFE-05",
-    reference="prefix.perform.insert",
-)
-def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
-    """A call that ends for want of memory MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""
-    return not appeared and "load" not in jobs_begun and "backup" not in jobs_begun
 
 
 @rule(
@@ -237,17 +219,18 @@ def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens)
     return not told_before_reset or told_loaded == 0
 
 
+# LIFE-08 says this too, but isn't judged where a cache doesn't show how often its host copies are protected.
 @rule(
     "LIFE-16",
-    on=(On.SETTLED,),
+    on=(On.SETTLED, On.DETACHED),
     needs=("tiers", "steps"),
-    source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
+    source="R-PFC-05, R-LIFE-04, R-LIFE-05, I9; H-05, H-06, H-40",
     reference="prefix.life.tick",
     allowed="none of the host's pages in flight",
     premise="host_taken",
 )
 def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[PageNo]) -> bool:
-    """When everything has settled, work in flight MUST NOT hold a page of the host."""
+    """When everything has settled, and one tick after a detach, work in flight MUST NOT hold a page of the host."""
     return not moving_left
 
 

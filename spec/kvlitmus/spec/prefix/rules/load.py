@@ -297,11 +297,15 @@ def a_load_back_is_declined_for_a_reason(
 
 
 @rule(
-    "LOAD-04", on=(On.REFUSED_LOAD_BACK,), needs=("host", "tiers"), source="R-LB-01", reference="prefix.load.load_back"
+    "LOAD-04",
+    on=(On.REFUSED_LOAD_BACK, On.OUT_OF_MEMORY),
+    needs=("tiers",),
+    source="R-LB-01, R-LIFE-05",
+    reference="prefix.load.load_back",
 )
-def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
-    """A load back that is declined MUST bring no page to the device and begin no copy."""
-    return not appeared and "load" not in jobs_begun
+def what_is_declined_or_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
+    """A load back that is declined, or a call that ends for want of memory, MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""
+    return not appeared and "load" not in jobs_begun and "backup" not in jobs_begun
 
 
 @rule(

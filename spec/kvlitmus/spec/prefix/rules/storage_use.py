@@ -65,14 +65,6 @@ def fetch_missed(expected: State, call: Advance) -> bool:
 
 
 @rule(
-    "FETCH-18", on=(On.DETACHED,), needs=("reattach", "steps"), source="R-LIFE-04; H-06", reference="prefix.life.detach"
-)
-def no_work_with_storage_outlives_a_detach(storage_work: Sequence[str]) -> bool:
-    """One tick after a detach work MUST NOT be under way to or from storage."""
-    return not storage_work
-
-
-@rule(
     "FETCH-19",
     on=(On.MATCH, On.LOCK, On.UNLOCK, On.EVICT_HOST, On.COPIED),
     needs=("lifecycle",),

@@ -1,4 +1,4 @@
-"""Misuse of a cache of components, as the last call of a schedule: what a caller must not do (MISUSE-07 to -09)."""
+"""Misuse of a cache of components, as the last call of a schedule: what a caller must not do (MISUSE-02, -08, -09)."""
 
 from __future__ import annotations
 
