@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kvlitmus.reference.stores import damage, empty_store, exists, get, put
 from kvlitmus.spec.stores import rules as store
-from kvlitmus.spec.stores.facts import STRANGE
+from kvlitmus.spec.stores.facts import STRANGE, Read
+from kvlitmus.spec.stores.state import NOTHING, Entry
 
 ONE, TWO = b"one", b"two"
 KEYS = st.sampled_from("abc")
 BATCH = st.lists(KEYS, max_size=5)
+
+
+def read(
+    got: bytes | None, *puts: bytes, there: bool | None = True, due: bytes | None = None, damage: str = ""
+) -> Read:
+    """A key that was read, under which this was put."""
+    return Read(got, Entry(there, puts, due, damage))
 
 
 def test_the_leading_run() -> None:
@@ -28,64 +36,70 @@ def test_the_leading_run() -> None:
 
 
 def test_bytes_are_those_of_the_key() -> None:
-    def whole(got: Sequence[bytes | None], puts: Sequence[Collection[bytes]], damage: str = "") -> bool:
-        none: list[Collection[bytes]] = [()] * len(got)
-        return store.a_get_returns_what_was_put_under_its_key(got, puts, none, [damage] * len(got))
-
-    assert whole([ONE, None], [[ONE], [TWO]])
-    assert not whole([TWO, None], [[ONE], [TWO]])
-    assert not whole([ONE[:2]], [[ONE]])
-    assert not whole([ONE], [[]])
-    assert whole([TWO], [[ONE]], "flip"), "what damage does is the affair of two other rules"
+    whole = store.a_get_returns_what_was_put_under_its_key
+    assert whole([read(ONE, ONE), read(None, TWO)])
+    assert not whole([read(TWO, ONE), read(None, TWO)])
+    assert not whole([read(ONE[:2], ONE)])
+    assert not whole([read(ONE)])
+    assert whole([read(TWO, ONE, damage="flip")]), "what damage does is the affair of two other rules"
+    assert whole([Read(TWO, NOTHING, [TWO])]), "another rank's page is the affair of another rule"
 
 
 def test_found_and_missed() -> None:
     found = store.what_was_put_is_found
-    assert found([ONE], [True], [""]) and not found([None], [True], [""])
-    assert found([None], [None], [""]) and found([None], [True], ["short"])
+    assert found([read(ONE, ONE)]) and not found([read(None, ONE)])
+    assert found([read(None, ONE, there=None)]) and found([read(None, ONE, damage="short")])
     missed = store.what_is_not_there_is_a_miss
-    assert missed([None], [False], [()]) and not missed([ONE], [False], [()])
-    assert missed([ONE], [False], [(ONE,)]), "another rank's page is the affair of another rule"
-    assert missed([ONE], [None], [()])
+    assert missed([Read(None, NOTHING)]) and not missed([Read(ONE, NOTHING)])
+    assert missed([Read(ONE, NOTHING, [ONE])]), "another rank's page is the affair of another rule"
+    assert missed([read(ONE, there=None)])
 
 
 def test_second_puts_and_damage() -> None:
     second = store.a_second_put_does_as_declared
-    assert second([ONE, TWO, None], [ONE, None, TWO], ["", "", ""])
-    assert not second([TWO], [ONE], [""])
+    assert second([read(ONE, ONE, due=ONE), read(TWO, TWO), read(None, TWO, due=TWO)])
+    assert not second([read(TWO, ONE, TWO, due=ONE)])
+    assert second([read(TWO, ONE, TWO, due=ONE, damage="flip")])
     short = store.a_short_object_is_a_miss
-    assert short([None], [(ONE,)], ["empty"]) and short([ONE], [(ONE,)], ["empty"])
-    assert not short([ONE[:1]], [(ONE,)], ["empty"]) and short([ONE[:1]], [(ONE,)], ["flip"])
+    assert short([read(None, ONE, damage="empty")]) and short([read(ONE, ONE, damage="empty")])
+    assert not short([read(ONE[:1], ONE, damage="empty")]) and short([read(ONE[:1], ONE, damage="flip")])
     corrupt = store.a_corrupt_object_is_a_miss
-    assert corrupt([None], [(ONE,)], ["flip"], "bytes") and corrupt([ONE], [(ONE,)], ["other"], "bytes")
-    assert not corrupt([TWO], [(ONE,)], ["flip"], "bytes") and corrupt([TWO], [(ONE,)], ["flip"], "length")
-    assert corrupt([TWO], [(ONE,)], ["short"], "bytes")
+    assert corrupt([read(None, ONE, damage="flip")], "bytes") and corrupt([read(ONE, ONE, damage="other")], "bytes")
+    flipped = [read(TWO, ONE, damage="flip")]
+    assert not corrupt(flipped, "bytes") and corrupt(flipped, "length")
+    assert corrupt([read(TWO, ONE, damage="short")], "bytes")
     strange = store.what_is_no_object_is_a_miss
     for how in STRANGE:
-        assert strange([None], [(ONE,)], [how], "bytes") and strange([ONE], [(ONE,)], [how], "bytes")
-        assert not strange([TWO], [(ONE,)], [how], "bytes") and strange([TWO], [(ONE,)], ["flip"], "bytes")
-        assert strange([TWO], [(ONE,)], [how], "length") is (how == "link")
-    mended = store.a_damaged_object_can_be_replaced
-    assert mended([ONE, None], [(ONE, TWO), ()], ["flip", "flip"], "bytes")
-    assert not mended([None], [(ONE,)], ["flip"], "bytes") and not mended([TWO], [(ONE,)], ["flip"], "bytes")
-    assert mended([TWO], [(ONE,)], ["flip"], "length") and not mended([None], [(ONE,)], ["short"], "length")
+        assert strange([read(None, ONE, damage=how)], "bytes") and strange([read(ONE, ONE, damage=how)], "bytes")
+        assert not strange([read(TWO, ONE, damage=how)], "bytes") and strange(flipped, "bytes")
+        assert strange([read(TWO, ONE, damage=how)], "length") is (how == "link")
+
+
+def test_what_was_damaged_can_be_replaced() -> None:
+    def mended(got: bytes | None, *puts: bytes, damage: str = "flip", checks: str = "bytes") -> bool:
+        one = Read(got, Entry(None, puts, damage=damage, mended=puts))
+        return store.a_damaged_object_can_be_replaced([one], checks)
+
+    assert mended(ONE, ONE, TWO) and mended(None)
+    assert not mended(None, ONE) and not mended(TWO, ONE)
+    assert mended(TWO, ONE, checks="length") and not mended(None, ONE, damage="short", checks="length")
 
 
 def test_readers_and_ranks() -> None:
     half = store.no_reader_sees_half_an_object
     assert half([None, ONE, TWO], frozenset([ONE, TWO]), False)
     assert not half([ONE[:1]], frozenset([ONE]), False) and not half([None], frozenset([ONE]), True)
-    read = store.what_exists_can_be_read
-    assert read(1, [ONE, None], False, ["", ""]) and read(1, [None], False, ["flip"])
-    assert not read(2, [ONE, None], False, ["", ""]) and not read(1, [ONE], True, [""])
+    counted, both = store.what_exists_can_be_read, [read(ONE, ONE), read(None, ONE)]
+    assert counted(1, False, both) and counted(1, False, [read(None, ONE, damage="flip")])
+    assert not counted(2, False, both) and not counted(1, True, both)
     rank = store.no_rank_gets_the_pages_of_another
-    assert rank([ONE, None], [(ONE,), ()], [(), (TWO,)])
-    assert not rank([TWO], [(ONE,)], [(TWO,)]) and rank([TWO], [(ONE, TWO)], [(TWO,)])
+    assert rank([read(ONE, ONE), Read(None, NOTHING, [TWO])])
+    assert not rank([Read(TWO, Entry(True, (ONE,)), [TWO])]) and rank([Read(TWO, Entry(True, (ONE, TWO)), [TWO])])
 
 
 def test_buffers() -> None:
     def into(filled: bool, there: bool | None, after: bytes, damage: str = "") -> bool:
-        return store.a_miss_leaves_its_buffer_alone([filled], [there], [(ONE,)], [damage], [b"..."], [after])
+        return store.a_miss_leaves_its_buffer_alone([filled], [Entry(there, (ONE,), damage=damage)], [b"..."], [after])
 
     assert into(True, True, ONE) and into(False, False, b"...") and into(False, None, b"xxx")
     assert not into(False, True, b"...") and not into(True, False, ONE) and not into(False, False, b"x..")
@@ -94,9 +108,9 @@ def test_buffers() -> None:
 
 def test_odd_keys_and_the_rest() -> None:
     odd = store.an_odd_key_names_nothing_but_itself
-    assert odd([None, ONE], [(), (ONE,)], [False, True])
-    assert not odd([TWO], [(ONE,)], [True]) and not odd([ONE], [()], [False])
-    assert not odd([None], [(ONE,)], [True]), "what was accepted is found"
+    assert odd([Read(None, NOTHING), read(ONE, ONE)])
+    assert not odd([read(TWO, ONE)]) and not odd([Read(ONE, NOTHING)])
+    assert not odd([read(None, ONE)]), "what was accepted is found"
     assert store.an_ordinary_put_is_accepted([True, False], [True, False])
     assert not store.an_ordinary_put_is_accepted([False], [True])
     assert store.one_bad_object_fails_no_other(True, True) and not store.one_bad_object_fails_no_other(True, False)
@@ -115,13 +129,13 @@ def test_the_reference_keeps_them(
     values = [[value for key, value in puts if key == asked] for asked in keys]
     got = get(state, keys)
     damaged = ["flip" if key == hurt and key in dict(puts) else "" for key in keys]
-    none: list[Collection[bytes]] = [()] * len(keys)
     due = [(one[-1] if replaces else one[0]) if one else None for one in values]
+    reads = [Read(*one) for one in zip(got, map(Entry, there, map(tuple, values), due, damaged), strict=True)]
     assert store.exists_counts_the_leading_run(exists(state, keys), there)
     assert store.each_position_is_answered(len(keys), len(got))
-    assert store.a_get_returns_what_was_put_under_its_key(got, values, none, damaged)
-    assert store.what_was_put_is_found(got, there, damaged)
-    assert store.what_is_not_there_is_a_miss(got, there, none)
-    assert store.a_second_put_does_as_declared(got, due, damaged)
-    assert store.a_corrupt_object_is_a_miss(got, values, damaged, "bytes")
+    assert store.a_get_returns_what_was_put_under_its_key(reads)
+    assert store.what_was_put_is_found(reads)
+    assert store.what_is_not_there_is_a_miss(reads)
+    assert store.a_second_put_does_as_declared(reads)
+    assert store.a_corrupt_object_is_a_miss(reads, "bytes")
     assert store.an_ordinary_put_is_accepted(accepted, [True] * len(puts))

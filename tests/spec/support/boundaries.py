@@ -31,6 +31,7 @@ from kvlitmus.spec.prefix.state import Amiss, EventMirror, RequestState, State, 
 from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.prefix.work_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
 from kvlitmus.spec.stores.calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
+from kvlitmus.spec.stores.facts import Read
 from kvlitmus.spec.stores.state import EMPTY_STORE, Entry
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
@@ -75,6 +76,11 @@ def job(number: int, kind: str, rid: int = -1) -> tiers.Job:
 def work(number: int, kind: str, *names: int, **more: Any) -> Work:
     """A job with the pages that it is about."""
     return Work(job(number, kind), tuple(map(Name, names)), Name(names[-1]), {}, **more)
+
+
+def hurt(how: str, mended: tuple[bytes, ...] = ()) -> Read:
+    """Of a damaged object something else is read."""
+    return Read(b"b", Entry(puts=(b"a",), damage=how, mended=mended))
 
 
 def page(**more: Any) -> Page:
@@ -518,7 +524,7 @@ STORES = (
     row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=Raised("gone")),
     row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=7),
     row("odd_positions", {0}, state=EMPTY_STORE, call=StoreGet(("x", HEX), 1), answer=(b"a", b"a")),
-    row("STORE-19", True, store_got=[None], store_puts=[()], store_damage=["folder"], store_checks="content"),
+    row("STORE-19", True, store_reads=[Read(None, Entry(damage="folder"))], store_checks="content"),
     row("store_counted", UNKNOWN, answer=Raised("gone")),
     row("store_filled", UNKNOWN, answer=Raised("gone")),
     row("buffers_after", UNKNOWN, answer=Raised("gone")),
@@ -553,25 +559,21 @@ STORES = (
         )
         for there, taken in ((False, True), (None, False), (True, False))
     ),
-    row("STORE-04", False, store_got=[None], store_there=[True], store_damage=[""]),
-    row("STORE-04", True, store_got=[None], store_there=[True], store_damage=["flip"]),
-    row(
-        "STORE-12", True, store_got=[None, b"a", b"b"], store_puts=[[], [b"a"], []], store_foreign=[[None], [b"a"], []]
-    ),
-    row("STORE-12", False, store_got=[b"a"], store_puts=[[]], store_foreign=[[b"a"]]),
+    row("STORE-04", False, store_reads=[Read(None, Entry(True))]),
+    row("STORE-04", True, store_reads=[Read(None, Entry(True, damage="flip"))]),
+    row("STORE-12", True, store_reads=[Read(None, Entry(), [b"a"]), Read(b"a", HERE, [b"a"]), Read(b"b", Entry())]),
+    row("STORE-12", False, store_reads=[Read(b"a", Entry(), [b"a"])]),
     row(
         "STORE-13",
         False,
         store_filled=[True],
-        store_there=[False],
-        store_puts=[[b"a"]],
-        store_damage=[""],
+        plain_entries=[Entry(False, (b"a",))],
         buffers_before=[b"a"],
         buffers_after=[b"a"],
     ),
-    row("STORE-19", False, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["link"], store_checks="bytes"),
-    row("STORE-19", True, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["link"], store_checks="length"),
-    row("STORE-19", False, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["pipe"], store_checks="length"),
+    row("STORE-19", False, store_reads=[hurt("link")], store_checks="bytes"),
+    row("STORE-19", True, store_reads=[hurt("link")], store_checks="length"),
+    row("STORE-19", False, store_reads=[hurt("pipe")], store_checks="length"),
 )
 """What page stores answer, those that raise, crash or are damaged."""
 
@@ -925,7 +927,7 @@ CHOICES = (
         first_eviction=None,
         full_length=8,
     ),
-    row("STORE-09", False, store_got=[b"b"], store_mended=[[b"a"]], store_damage=["short"], store_checks="length"),
+    row("STORE-09", False, store_reads=[hurt("short", mended=(b"a",))], store_checks="length"),
     row(
         "MISUSE-10",
         True,

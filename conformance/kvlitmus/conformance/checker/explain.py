@@ -23,6 +23,8 @@ from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix.frame.explain import Effect
 from kvlitmus.spec.prefix.seen import Held
 from kvlitmus.spec.prefix.work import Misnamed
+from kvlitmus.spec.stores.facts import Read
+from kvlitmus.spec.stores.state import Entry
 from kvlitmus.spec.words.names import NO_NAME, NOBODYS, Names
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
@@ -76,13 +78,6 @@ PLACES = frozenset({"locked_pages", "cached_places"})
 
 PAGES = frozenset(
     {
-        "store_got",
-        "store_puts",
-        "store_due",
-        "store_mended",
-        "store_foreign",
-        "store_odd_got",
-        "store_odd_puts",
         "store_glimpses",
         "store_wholes",
         "buffers_before",
@@ -193,6 +188,22 @@ def disorder_text(names: Names, read: tuple[str, int]) -> str:  # noqa: ARG001 -
     return f"{read[0][:12]}…, where page {read[1]} of what was found was due"
 
 
+def entry_text(names: Names, known: Entry) -> str:  # noqa: ARG001 - as the others
+    """What is known of a key of a store."""
+    told = [f"{pages_text(known.puts)} was put"]
+    told += [] if known.due is None else [f"{page_text(known.due)} is due"]
+    told += [f"damaged ({known.damage})"] if known.damage else []
+    told += [f"then {pages_text(known.mended)} was put"] if known.mended else []
+    return "; ".join([*told, {True: "it is there", False: "it isn't there", None: "it may be there"}[known.there]])
+
+
+def read_text(names: Names, one: Read) -> str:
+    """What a store returned for a key, beside what is known of that."""
+    got = "a miss" if one.got is None else page_text(one.got)
+    others = f"; by other ranks {pages_text(sorted(one.foreign))}" if one.foreign else ""
+    return f"{got}, where {entry_text(names, one.known)}{others}"
+
+
 def job_text(names: Names, job: Job) -> str:  # noqa: ARG001 - as the others
     """A job by its kind and number."""
     return f"{job.kind} {job.id}"
@@ -245,6 +256,9 @@ STRUCTURED: dict[str, Callable[[Names, Any], str]] = {
     "fetch_disorder": disorder_text,
     "acked_unlanded": job_text,
     "lock_inversions": inversion_text,
+    "plain_entries": entry_text,
+    "store_reads": read_text,
+    "store_odd_reads": read_text,
 }
 """Facts whose parts are told in words of their own."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix.calls import Raised
@@ -35,6 +35,19 @@ STRANGE = ("long", "folder", "pipe", "link")
 """Something else in its place: far more bytes than it had, a container, a pipe, a link to another object."""
 UNSEEN = (*CORRUPT, "link")
 """Damage of which a look at the length says nothing."""
+
+
+class Read(NamedTuple):
+    """A key that was read: what the store returned, ``None`` for a miss; what was known of it; what other ranks put there."""
+
+    got: bytes | None
+    known: Entry
+    foreign: Collection[bytes] = ()
+
+
+def misread(one: Read) -> bool:
+    """Whether the store returned what this rank never put under the key."""
+    return one.got is not None and one.got not in one.known.puts
 
 
 # What the call names, and what was known of it
@@ -107,51 +120,26 @@ def store_expected(store_there: Sequence[bool | None]) -> bool:
 
 
 @fact(0)
-def store_puts(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
-    """For each key: the values put under it by this rank since nothing was there."""
-    return [entry.puts for entry in plain_entries]
-
-
-@fact(0)
-def store_due(plain_entries: Sequence[Entry]) -> Sequence[bytes | None]:
-    """For each key: the one value that the profile allows where several were put (None: several are allowed)."""
-    return [entry.due for entry in plain_entries]
-
-
-@fact(0)
-def store_decided(store_due: Sequence[bytes | None]) -> bool:
+def store_decided(plain_entries: Sequence[Entry]) -> bool:
     """Whether the profile decides which value one of the keys has."""
-    return any(one is not None for one in store_due)
+    return any(one.due is not None for one in plain_entries)
 
 
 @fact(0)
-def store_damage(plain_entries: Sequence[Entry]) -> Sequence[str]:
-    """For each key: how the suite damaged its object (empty: it did not)."""
-    return [entry.damage for entry in plain_entries]
-
-
-@fact(0)
-def store_damaged(store_damage: Sequence[str]) -> bool:
+def store_damaged(plain_entries: Sequence[Entry]) -> bool:
     """Whether the suite damaged the object of one of the keys."""
-    return any(store_damage)
+    return any(one.damage for one in plain_entries)
 
 
-@fact(0)
-def store_mended(plain_entries: Sequence[Entry]) -> Sequence[Collection[bytes]]:
-    """For each key: what may be there by successful puts after the damage (empty: there were none)."""
-    return [entry.mended for entry in plain_entries]
-
-
-@fact(0)
-def store_foreign(state: StoreState, call: StoreBatch, odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
-    """For each key: the values that other ranks put under it."""
+def foreign_of(state: StoreState, call: StoreBatch, odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
+    """For each key, without the odd positions: the values that other ranks put under it."""
     return others([state.foreign(key) for key in call.keys], odd_positions)
 
 
 @fact(0)
-def store_shared(store_foreign: Sequence[Collection[bytes]]) -> bool:
+def store_shared(state: StoreState, call: StoreBatch, odd_positions: frozenset[int]) -> bool:
     """Whether other ranks put something under one of the keys."""
-    return any(store_foreign)
+    return any(foreign_of(state, call, odd_positions))
 
 
 @fact(0)
@@ -190,39 +178,35 @@ def store_answered(answer: tuple[bytes | None, ...] | PutDone | Filled | Raised)
 
 
 @fact(0)
-def store_got(
-    answer: tuple[bytes | None, ...] | Crashed | Raised, odd_positions: frozenset[int]
-) -> Sequence[bytes | None] | Unknown:
-    """For each key: the bytes that the store returned (None: a miss), without the odd positions; unknown where it raised."""
+def store_reads(
+    state: StoreState,
+    call: StoreBatch,
+    answer: tuple[bytes | None, ...] | Crashed | Raised,
+    plain_entries: Sequence[Entry],
+    odd_positions: frozenset[int],
+) -> Sequence[Read] | Unknown:
+    """For each key: what the store returned, beside what was known of it; without the odd positions, and unknown where it raised."""
     if isinstance(answer, Raised):
         return UNKNOWN
-    return others(answer.pages if isinstance(answer, Crashed) else answer, odd_positions)
+    got = others(answer.pages if isinstance(answer, Crashed) else answer, odd_positions)
+    foreign = foreign_of(state, call, odd_positions)
+    return [Read(*one) for one in zip(got, plain_entries, foreign, strict=False)]
 
 
 @fact(0)
-def store_found(store_got: Sequence[bytes | None]) -> bool:
+def store_odd_reads(
+    answer: tuple[bytes | None, ...] | Raised, store_entries: Sequence[Entry], odd_positions: frozenset[int]
+) -> Sequence[Read] | Unknown:
+    """The same as store_reads, for keys out of the ordinary and for what was put under such keys."""
+    if isinstance(answer, Raised):
+        return UNKNOWN
+    return [Read(answer[at], store_entries[at]) for at in sorted(odd_positions)]
+
+
+@fact(0)
+def store_found(store_reads: Sequence[Read]) -> bool:
     """Whether the store returned something for one of the keys."""
-    return any(one is not None for one in store_got)
-
-
-@fact(0)
-def store_odd_got(
-    answer: tuple[bytes | None, ...] | Raised, odd_positions: frozenset[int]
-) -> Sequence[bytes | None] | Unknown:
-    """The same as store_got, for keys out of the ordinary and for what was put under such keys."""
-    return UNKNOWN if isinstance(answer, Raised) else [answer[at] for at in sorted(odd_positions)]
-
-
-@fact(0)
-def store_odd_puts(store_entries: Sequence[Entry], odd_positions: frozenset[int]) -> Sequence[Collection[bytes]]:
-    """For each of these: the values put under that very key."""
-    return [store_entries[at].puts for at in sorted(odd_positions)]
-
-
-@fact(0)
-def store_odd_there(store_entries: Sequence[Entry], odd_positions: frozenset[int]) -> Sequence[bool | None]:
-    """For each of these: whether a put said that something is stored under that very key."""
-    return [store_entries[at].there for at in sorted(odd_positions)]
+    return any(one.got is not None for one in store_reads)
 
 
 @fact(0)

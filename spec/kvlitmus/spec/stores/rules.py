@@ -14,11 +14,12 @@ mix-up of keys, positions or ranks shows in the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Strength, rule
-from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN
+from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN, Read, misread
+from kvlitmus.spec.stores.state import Entry
 
 
 @rule(
@@ -58,17 +59,9 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
     allowed="for each key none, or one of the values put under it",
     premise="store_found",
 )
-def a_get_returns_what_was_put_under_its_key(
-    store_got: Sequence[bytes | None],
-    store_puts: Sequence[Collection[bytes]],
-    store_foreign: Sequence[Collection[bytes]],
-    store_damage: Sequence[str],
-) -> bool:
+def a_get_returns_what_was_put_under_its_key(store_reads: Sequence[Read]) -> bool:
     """What a get returns MUST be, byte for byte, one whole value that was put under the key at this position."""
-    return all(
-        got is None or bool(damage) or got in puts or got in foreign
-        for got, puts, foreign, damage in zip(store_got, store_puts, store_foreign, store_damage, strict=False)
-    )
+    return not any(misread(one) and not one.known.damage and one.got not in one.foreign for one in store_reads)
 
 
 @rule(
@@ -79,14 +72,9 @@ def a_get_returns_what_was_put_under_its_key(
     allowed="bytes wherever an object is there, by the profile's store_room",
     premise="store_expected",
 )
-def what_was_put_is_found(
-    store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
-) -> bool:
+def what_was_put_is_found(store_reads: Sequence[Read]) -> bool:
     """A get after a successful put MUST find the object, as long as it was neither cleared nor damaged, nor, where the profile says that the store evicts, perhaps evicted by another put."""
-    return not any(
-        got is None and there is True and not damage
-        for got, there, damage in zip(store_got, store_there, store_damage, strict=False)
-    )
+    return not any(one.got is None and one.known.there is True and not one.known.damage for one in store_reads)
 
 
 @rule(
@@ -96,14 +84,9 @@ def what_was_put_is_found(
     reference="stores.get",
     allowed="none for every key that is not there",
 )
-def what_is_not_there_is_a_miss(
-    store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_foreign: Sequence[Collection[bytes]]
-) -> bool:
+def what_is_not_there_is_a_miss(store_reads: Sequence[Read]) -> bool:
     """A get of a key under which nothing was put, or nothing since the store was cleared, MUST answer none."""
-    return all(
-        got is None or there is not False or got in foreign
-        for got, there, foreign in zip(store_got, store_there, store_foreign, strict=False)
-    )
+    return all(one.got is None or one.known.there is not False or one.got in one.foreign for one in store_reads)
 
 
 @rule(
@@ -114,16 +97,12 @@ def what_is_not_there_is_a_miss(
     allowed="of several values the one that the profile's store_put says",
     premise="store_decided",
 )
-def a_second_put_does_as_declared(
-    store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]
-) -> bool:
+def a_second_put_does_as_declared(store_reads: Sequence[Read]) -> bool:
     """Of two values put under one key, the first or the last MUST be kept, as the profile declares; *either* leaves it
     open.
     """
-    return all(
-        got is None or due is None or bool(damage) or got == due
-        for got, due, damage in zip(store_got, store_due, store_damage, strict=False)
-    )
+    decided = [one for one in store_reads if one.known.due is not None and not one.known.damage]
+    return all(one.got is None or one.got == one.known.due for one in decided)
 
 
 @rule(
@@ -135,14 +114,9 @@ def a_second_put_does_as_declared(
     allowed="none, or a whole value, where the object was cut short",
     premise="store_damaged",
 )
-def a_short_object_is_a_miss(
-    store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
-) -> bool:
+def a_short_object_is_a_miss(store_reads: Sequence[Read]) -> bool:
     """An object of which a part is missing MUST be a miss: no part of it is returned, and nothing filled up."""
-    return all(
-        got is None or damage not in SHORT or got in puts
-        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
-    )
+    return not any(misread(one) and one.known.damage in SHORT for one in store_reads)
 
 
 @rule(
@@ -154,19 +128,11 @@ def a_short_object_is_a_miss(
     allowed="none, or a whole value, where the object was changed",
     premise="store_damaged",
 )
-def a_corrupt_object_is_a_miss(
-    store_got: Sequence[bytes | None],
-    store_puts: Sequence[Collection[bytes]],
-    store_damage: Sequence[str],
-    store_checks: str,
-) -> bool:
+def a_corrupt_object_is_a_miss(store_reads: Sequence[Read], store_checks: str) -> bool:
     """An object that has all its bytes, but not those that were put under its key, MUST be a miss, unless the store
     declares that it looks at the length alone.
     """
-    return store_checks == "length" or all(
-        got is None or damage not in CORRUPT or got in puts
-        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
-    )
+    return store_checks == "length" or not any(misread(one) and one.known.damage in CORRUPT for one in store_reads)
 
 
 @rule(
@@ -179,18 +145,13 @@ def a_corrupt_object_is_a_miss(
     allowed="a value put after the damage",
     premise="store_damaged",
 )
-def a_damaged_object_can_be_replaced(
-    store_got: Sequence[bytes | None],
-    store_mended: Sequence[Collection[bytes]],
-    store_damage: Sequence[str],
-    store_checks: str,
-) -> bool:
+def a_damaged_object_can_be_replaced(store_reads: Sequence[Read], store_checks: str) -> bool:
     """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
     the store, although every put says that it is stored.
     """
     return all(
-        not mended or got in mended or (damage in UNSEEN and store_checks == "length")
-        for got, mended, damage in zip(store_got, store_mended, store_damage, strict=False)
+        not one.known.mended or one.got in one.known.mended or (one.known.damage in UNSEEN and store_checks == "length")
+        for one in store_reads
     )
 
 
@@ -214,16 +175,9 @@ def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bo
     allowed="bytes for each of the first {store_leading} keys, but for damaged ones",
     premise="store_leading",
 )
-def what_exists_can_be_read(
-    store_leading: int, store_got: Sequence[bytes | None], store_raised: bool, store_damage: Sequence[str]
-) -> bool:
+def what_exists_can_be_read(store_leading: int, store_raised: bool, store_reads: Sequence[Read]) -> bool:
     """An object that ``exists`` counts MUST be readable: an engine reserves memory for what is counted."""
-    if store_raised:
-        return False
-    return not any(
-        got is None and not damage
-        for got, damage in zip(store_got[:store_leading], store_damage[:store_leading], strict=False)
-    )
+    return not store_raised and not any(one.got is None and not one.known.damage for one in store_reads[:store_leading])
 
 
 @rule(
@@ -235,18 +189,11 @@ def what_exists_can_be_read(
     allowed="none, or a value of this rank",
     premise="store_shared",
 )
-def no_rank_gets_the_pages_of_another(
-    store_got: Sequence[bytes | None],
-    store_puts: Sequence[Collection[bytes]],
-    store_foreign: Sequence[Collection[bytes]],
-) -> bool:
+def no_rank_gets_the_pages_of_another(store_reads: Sequence[Read]) -> bool:
     """What a rank stores of its own share of a page MUST be found by that rank alone: the place of an object includes
     the rank's identity.
     """
-    return all(
-        got is None or got in puts or got not in foreign
-        for got, puts, foreign in zip(store_got, store_puts, store_foreign, strict=False)
-    )
+    return not any(misread(one) and one.got in one.foreign for one in store_reads)
 
 
 @rule(
@@ -259,20 +206,17 @@ def no_rank_gets_the_pages_of_another(
 )
 def a_miss_leaves_its_buffer_alone(
     store_filled: Sequence[bool],
-    store_there: Sequence[bool | None],
-    store_puts: Sequence[Collection[bytes]],
-    store_damage: Sequence[str],
+    plain_entries: Sequence[Entry],
     buffers_before: Sequence[bytes],
     buffers_after: Sequence[bytes],
 ) -> bool:
     """A get into buffers MUST fill the buffer of what it reports as read with one whole value. It MUST leave the buffer
     of a key that is not there as it was.
     """
-    known = zip(store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False)
-    for filled, there, puts, damage, before, after in known:
-        if there is False and (filled or before != after):
+    for filled, known, before, after in zip(store_filled, plain_entries, buffers_before, buffers_after, strict=False):
+        if known.there is False and (filled or before != after):
             return False
-        if not damage and (after not in puts if filled else there is True):
+        if not known.damage and (after not in known.puts if filled else known.there is True):
             return False
     return True
 
@@ -332,18 +276,11 @@ def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: 
     reference="stores.place",
     allowed="none where it was refused, else what was put under that very key",
 )
-def an_odd_key_names_nothing_but_itself(
-    store_odd_got: Sequence[bytes | None],
-    store_odd_puts: Sequence[Collection[bytes]],
-    store_odd_there: Sequence[bool | None],
-) -> bool:
+def an_odd_key_names_nothing_but_itself(store_odd_reads: Sequence[Read]) -> bool:
     """A key that is no page hash SHOULD be refused, or name an object of its own: keys that are paths to the same file, or
     differ in a part that is cut off, are different keys.
     """
-    return all(
-        there is not True if got is None else got in puts
-        for got, puts, there in zip(store_odd_got, store_odd_puts, store_odd_there, strict=False)
-    )
+    return all(one.known.there is not True if one.got is None else not misread(one) for one in store_odd_reads)
 
 
 @rule(
@@ -355,16 +292,9 @@ def an_odd_key_names_nothing_but_itself(
     allowed="none, or a whole value, where something else lies",
     premise="store_damaged",
 )
-def what_is_no_object_is_a_miss(
-    store_got: Sequence[bytes | None],
-    store_puts: Sequence[Collection[bytes]],
-    store_damage: Sequence[str],
-    store_checks: str,
-) -> bool:
+def what_is_no_object_is_a_miss(store_reads: Sequence[Read], store_checks: str) -> bool:
     """What lies in an object's place and isn't one MUST be a miss: far more bytes than a page has, a folder, a pipe, a
     link to another object. A store that declares that it looks at the length alone may follow the link.
     """
-    return all(
-        got is None or damage not in STRANGE or got in puts or (damage in UNSEEN and store_checks == "length")
-        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
-    )
+    seen = [one for one in store_reads if store_checks != "length" or one.known.damage not in UNSEEN]
+    return not any(misread(one) and one.known.damage in STRANGE for one in seen)
