@@ -21,6 +21,26 @@ OPENED: Cell = by("POOL-03 POOL-06 POOL-17 POOL-18", free="which page")
 LEFT: Cell = by(f"{KEPT} POOL-08 POOL-20")
 ROOM_INSIDE: Cell = by("POOL-20 EVICT-05 EVICT-06 EVICT-20")
 
+ROOM_ENOUGH: Cell = by("REQ-14")
+
+
+def taking(
+    call: str, *own: On, least: Cell, most: str = "", refused: Cell = ROOM_ENOUGH, free: str = "which page"
+) -> Line:
+    """The row of a call by which a request gets pages; ``most``: the rules of that call alone."""
+    return line(
+        FLAT,
+        call,
+        *own,
+        refusal=Refusal.NONE,
+        refused=refused,
+        least=least,
+        most=by(f"REQ-01 {most} POOL-05 POOL-12 POOL-14", free=free),
+        which=by(f"{ORDER} EVICT-23", free="ahead"),
+        stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
+    )
+
+
 FLAT_LINES: tuple[Line, ...] = (
     line(
         FLAT,
@@ -174,34 +194,31 @@ FLAT_LINES: tuple[Line, ...] = (
         stays=by(f"REQ-09 {KEPT}"),
     ),
     line(FLAT, "discard", On.DISCARD, least=by("", later="REQ-19"), most=by(POOLED), stays=by(KEPT)),
-    *(
-        line(
-            FLAT,
-            call,
-            *own,
-            refusal=Refusal.NONE,
-            refused=refused,
-            least=by(f"REQ-01 {least}", later=later),
-            most=by(f"REQ-01 {most} POOL-05 POOL-12 POOL-14", free=f"which page{free}"),
-            which=by(f"{ORDER} EVICT-23", free="ahead"),
-            stays=by(f"POOL-05 REQ-10 TREE-23 {KEPT}"),
-        )
-        for call, own, refused, least, later, most, free in (
-            (
-                *("begin", (On.BEGIN, On.REFUSED_BEGIN)),
-                by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
-                *("TREE-02 TREE-20", "", "TREE-01 TREE-02 TREE-10", ", spare pages, inside a page"),
-            ),
-            ("fork", (On.FORK, On.REFUSED_FORK), by("REQ-14"), "REQ-02 REQ-18", "", "REQ-18 POOL-15", ""),
-            (
-                *("resume", (On.RESUME, On.REFUSED_RESUME), by("REQ-14")),
-                *("REQ-02", "REQ-19", "REQ-03 POOL-15", ", shares what is cached"),
-            ),
-            (
-                *("grow", (On.GROW, On.REFUSED_GROW), by("REQ-14", free="room at begin, spare pages")),
-                *("POOL-17", "", "", ", spare pages"),
-            ),
-        )
+    taking(
+        "begin",
+        On.BEGIN,
+        On.REFUSED_BEGIN,
+        refused=by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
+        least=by("REQ-01 TREE-02 TREE-20"),
+        most="TREE-01 TREE-02 TREE-10",
+        free="which page, spare pages, inside a page",
+    ),
+    taking("fork", On.FORK, On.REFUSED_FORK, least=by("REQ-01 REQ-02 REQ-18"), most="REQ-18 POOL-15"),
+    taking(
+        "resume",
+        On.RESUME,
+        On.REFUSED_RESUME,
+        least=by("REQ-01 REQ-02", later="REQ-19"),
+        most="REQ-03 POOL-15",
+        free="which page, shares what is cached",
+    ),
+    taking(
+        "grow",
+        On.GROW,
+        On.REFUSED_GROW,
+        refused=by("REQ-14", free="room at begin, spare pages"),
+        least=by("REQ-01 POOL-17"),
+        free="which page, spare pages",
     ),
     *(
         line(
