@@ -2,7 +2,7 @@
 
 One block is one token and one page, so a capacity is a number of blocks.  Each request does what
 an engine does for a prompt: it matches its blocks, locks what was found, evicts what is missing,
-allocates, inserts, frees what was brought in vain, and gives its lock back.  Then the next one comes:
+allocates, inserts, frees duplicates, and gives its lock back.  Then the next one comes:
 requests don't overlap, so the figures depend on the cache alone.
 """
 
@@ -185,7 +185,7 @@ class Replay:
         return slots
 
     def insert(self, key: Key, found: tuple[int, ...], own: tuple[int, ...]) -> None:
-        """Cache all blocks, and free the slots that were brought in vain."""
+        """Cache all blocks, and free duplicates."""
         slots = [*found, *own]
         answer = self.call("insert", key, slots, protected=len(found))
         if not isinstance(answer, tuple) or len(answer) != 2:

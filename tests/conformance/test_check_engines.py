@@ -114,7 +114,7 @@ def test_an_engine_may_attach_several_storages(tmp_path: Path) -> None:
 
 
 def test_a_receipt_may_stand_for_several_locks(tmp_path: Path) -> None:
-    """Where it is the locked path, two locks give the same one; given back once more, it is given back in vain."""
+    """Where it is the locked path, two locks give the same one; given back once more, that says nothing."""
     _, (play, *_) = played(target_of("dedup"), Config(page_size=4))
     outcome = check(written(tmp_path, play)).outcome
     assert (outcome.findings, outcome.misuse, outcome.stopped) == ([], [], "") and outcome.judged == outcome.total

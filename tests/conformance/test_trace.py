@@ -164,7 +164,7 @@ def test_whole_nodes_give_other_figures_and_both_caches_the_same_ones() -> None:
     )
 
 
-def test_a_match_that_leaves_one_block_brings_one_in_vain_and_it_is_freed() -> None:
+def test_a_match_that_leaves_one_block_brings_a_duplicate_that_is_freed() -> None:
     blocks = (7, 8, 9)
     twice = (Request(1, 0, 1400, blocks), Request(2, 0, 1400, blocks), Request(3, 5, 1400, blocks))
     # At capacity 4 a slot that isn't freed would be missing for the third request.

@@ -1,4 +1,4 @@
-"""A cache that owns its duplicates: what it is given in vain it frees itself, and says so to nobody.
+"""A cache that owns its duplicates: it frees them itself, and says so to nobody.
 
 Keys are cut into pages and each page is interned, so a prefix is a chain of small integers; the table from (chain so
 far, page) to the next integer is all the tree there is.  Matches count as uses, inserts don't; the least often used

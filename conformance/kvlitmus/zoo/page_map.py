@@ -91,18 +91,18 @@ class PageMap:
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """What is missing goes into the map; what came in vain is named."""
+        """What is missing goes into the map; duplicates are named."""
         prefixes = self.prefixes(key)
         already = self.found(prefixes)
         brought = [slots[at * self.size] // self.size for at in range(len(prefixes))]
         for prefix, page in list(zip(prefixes, brought, strict=True))[already:]:
             self.entries[prefix] = Entry(page, self.now, self.now)
-        vain = [
+        twice = [
             page
             for prefix, page in list(zip(prefixes, brought, strict=True))[protected // self.size : already]
             if self.entries[prefix].page != page
         ]
-        return Stored(already * self.size, self.slots(vain))
+        return Stored(already * self.size, self.slots(twice))
 
     def lock(self, handle: object) -> object:
         """The receipt is the tuple of prefixes itself."""

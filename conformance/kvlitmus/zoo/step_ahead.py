@@ -192,7 +192,7 @@ class StepAhead:
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """What is missing is shared from now on; what came in vain is named."""
+        """What is missing is shared from now on; duplicates are named."""
         self.begin_step()
         prefixes, already = self.prefixes(key), len(self.found(key))
         brought = [slot // self.size for slot in slots[: len(prefixes) * self.size : self.size]]
@@ -201,8 +201,8 @@ class StepAhead:
         for prefix in prefixes:
             self.shared[prefix].used = self.step
         old = list(zip(prefixes, brought, strict=True))[protected // self.size : already]
-        vain = [page for prefix, page in old if self.shared[prefix].page != page]
-        return Stored(already * self.size, self.slots(vain))
+        twice = [page for prefix, page in old if self.shared[prefix].page != page]
+        return Stored(already * self.size, self.slots(twice))
 
     def lock(self, handle: object) -> object:
         """A reader without a request."""

@@ -204,7 +204,7 @@ class Fetches:
     def commit(self, operation: Operation) -> None:
         """Cache the pages that were read, below the anchor; the operation is over for its request.
 
-        Pages that were cached meanwhile stay as they are, and those brought in vain are freed.  Below a page without a
+        Pages that were cached meanwhile stay as they are, and duplicates are freed.  Below a page without a
         host copy nothing can be attached, except under write-back: what was read for there is released, and so is
         everything where memory is short.
         """

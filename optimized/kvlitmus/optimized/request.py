@@ -195,7 +195,7 @@ class RequestTable:
         """Cache the whole pages computed so far; the request goes on with the tree's slots.
 
         Computed are the first ``upto`` units, or all of the request; what is behind stays its own.  Pages that another
-        request cached first were computed in vain and are freed.  A ``chunked`` publication is no hit.  Raises
+        request cached first were computed twice and are freed.  A ``chunked`` publication is no hit.  Raises
         ``KeyError`` for a request that doesn't run, and ``ValueError``, with nothing changed, where ``upto`` is less
         than what is cached or more than there is.
         """

@@ -67,7 +67,7 @@ class Played:
         return path_of_units(self.setting, None, [ord(unit) for unit in units])
 
     def insert(self, units: str, *, again: bool = False) -> None:
-        """A key comes with KV and window, in the places of its letters; ``again``: all of it in vain, from others."""
+        """A key comes with KV and window, in the places of its letters; ``again``: all of it twice, from others."""
         path = self.path(units)
         first = 4 if again else 0
         brought: dict[At, int] = {

@@ -142,7 +142,7 @@ def listener(server: str, config: Config) -> Checker:
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_what_a_request_computed_in_vain_keeps_nothing_cached(server: str) -> None:
+def test_what_a_request_computed_twice_keeps_nothing_cached(server: str) -> None:
     checker, key = listener(server, ONE_EACH), Key(None, (1,))
     requests.start(checker, key, 1, 0)
     requests.finish(checker, 0)

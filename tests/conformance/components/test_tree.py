@@ -161,7 +161,7 @@ def test_what_lands_after_a_load_began_is_not_taken_to_be_needed_by_it(depth: in
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("copier", [BackupForeseesItsRefusal, ComponentCopier])
-def test_who_refuses_a_backup_need_not_evict_in_vain(copier: type[ComponentCopier], depth: int) -> None:
+def test_who_refuses_a_backup_need_not_evict_for_it(copier: type[ComponentCopier], depth: int) -> None:
     config = Config(page_size=4, pages=20, host_pages=6, write="asked", components="kv+swa")
     checker = hierarchy(config, Parts(component_copies=copier), depth=depth)
     backed(checker, prompt(checker, "a"))

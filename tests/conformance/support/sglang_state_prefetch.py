@@ -233,7 +233,7 @@ def room_comes() -> list[object]:
 def above_on_host() -> list[object]:
     """The leaf that was used first is behind two pages whose state has gone; each of three nodes has eight tokens.
 
-    Tokens that are asked for and taken, and how many are free then, so were evicted in vain.
+    Tokens that are asked for and taken, and how many are free then, so were evicted for nothing.
     """
     cache = made()
     cache.cached(8, 9)

@@ -186,7 +186,7 @@ class Cores:
         self.settle(answers, pages)
 
     def settle(self, answers: list[Any], pages: list[Any]) -> None:
-        """Free what was offered in vain, with the call in which the tree says whose pages these are."""
+        """Free duplicates, with the call in which the tree says whose pages these are."""
         self.keep(answers, "place")
         kept = set() if isinstance(answers[0], Exception) else {int(page) for page in pages[0]}
         for page in sorted({int(page) for page in self.held}):

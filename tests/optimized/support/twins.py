@@ -173,7 +173,7 @@ class Twins:
         chunked: bool = False,
         behind: int | None = None,
     ) -> None:
-        """Insert a key in fresh pages, and free those that were brought in vain."""
+        """Insert a key in fresh pages, and free the duplicates."""
         if behind is not None and self.locked:
             place, _ = self.locked[behind % len(self.locked)]
             namespace, tokens = place.branch.namespace, self.tokens_of(place) + tokens

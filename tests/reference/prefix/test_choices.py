@@ -54,7 +54,7 @@ def test_no_more_is_free_at_once_than_was_given_back() -> None:
         perform(desk.now, desk.cache.setting, Advance(query.id, Outcome("short", 1)), Choice(released=3))
 
 
-def test_what_was_brought_in_vain_may_wait_for_a_tick() -> None:
+def test_duplicates_may_wait_for_a_tick() -> None:
     desk = asking()
     desk.compute(2)
     desk.go("query")

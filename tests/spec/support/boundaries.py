@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kvlitmus.spec.interface import Hit, tiers
+from kvlitmus.spec.interface import Hit, Sizes, tiers
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.law.facts import FACTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
@@ -158,9 +158,9 @@ PLANS = (
 """What came of prefetch plans: those that raised, and conversations of amounts alone, too."""
 
 SETTLED = (
-    row("protected_left", 0, then=SHELTERED, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
-    row("protected_left", 0, then=RUNS, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
-    row("protected_left", 8, then=EMPTY, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
+    row("protected_left", 0, then=SHELTERED, tiers_seen=TierSeen(sizes=Sizes(0, 8)), page_size=4),
+    row("protected_left", 0, then=RUNS, tiers_seen=TierSeen(sizes=Sizes(0, 8)), page_size=4),
+    row("protected_left", 8, then=EMPTY, tiers_seen=TierSeen(sizes=Sizes(0, 8)), page_size=4),
     row("protected_left", 0, then=EMPTY, tiers_seen=TierSeen(), page_size=4),
     row("protected_left", UNKNOWN, then=EMPTY, tiers_seen=TierSeen(nodes=[node((5,), (3,), None)]), page_size=4),
     row(
@@ -283,7 +283,7 @@ ROOM = (
         state=EMPTY,
         setting=setting(1, host_pages=4, write="write_back"),
         call=LOADING,
-        tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
+        tiers_seen_before=TierSeen(available=8, sizes=Sizes(16, 0)),
     ),
     row(
         "load_room",
@@ -291,7 +291,7 @@ ROOM = (
         state=resident(1),
         setting=setting(1, host_pages=4),
         call=LOADING,
-        tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
+        tiers_seen_before=TierSeen(available=8, sizes=Sizes(16, 0)),
     ),
     row(
         "load_room",
@@ -299,7 +299,7 @@ ROOM = (
         state=resident(2),
         setting=setting(1, host_pages=4),
         call=LOADING,
-        tiers_seen_before=TierSeen(available=8, sizes=(4, 0)),
+        tiers_seen_before=TierSeen(available=8, sizes=Sizes(4, 0)),
     ),
     row("layers_copied", 0, expected=EMPTY._replace(tiers=Tiers()), call=LOADED),
     row("layers_copied", 2, expected=EMPTY._replace(tiers=Tiers(work={7: work(7, "load", 5, layers=2)})), call=LOADED),
@@ -885,7 +885,7 @@ CHOICES = (
         False,
         setting=setting(1, host_pages=4),
         below=Tiers(rests=True),
-        tiers_seen=TierSeen(sizes=(0, 0)),
+        tiers_seen=TierSeen(sizes=Sizes(0, 0)),
         call=EvictHost(4),
         host_capacity=16,
     ),
@@ -894,7 +894,7 @@ CHOICES = (
         False,
         setting=setting(1, {"host_duplicates": "reclaimed"}, host_pages=4),
         below=Tiers(rests=True),
-        tiers_seen=TierSeen(sizes=(0, 0)),
+        tiers_seen=TierSeen(sizes=Sizes(0, 0)),
         call=EvictHost(16),
         host_capacity=16,
     ),
@@ -903,7 +903,7 @@ CHOICES = (
         0,
         state=TIERED,
         below_before=Tiers(rests=True),
-        tiers_seen_before=TierSeen(sizes=(0, 0)),
+        tiers_seen_before=TierSeen(sizes=Sizes(0, 0)),
         setting=setting(1, host_pages=4),
     ),
     row(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.law.actions import What
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import work_calls
@@ -338,7 +339,7 @@ def declined(
     )
 
 
-def room_for_a_load(says: int, available: int | None, sizes: tuple[int, int] | None) -> Row:
+def room_for_a_load(says: int, available: int | None, sizes: Sizes | None) -> Row:
     """The room for a load that counters tell."""
     return row(
         "load_room",
@@ -367,7 +368,7 @@ ROOM = (
     declined(True, 8, threshold=9),
     declined(True, 8, room=7),
     declined(True, 8, limit=7),
-    room_for_a_load(128, None, (4, 0)),
+    room_for_a_load(128, None, Sizes(4, 0)),
     room_for_a_load(8, 8, None),
     row(
         "load_room",

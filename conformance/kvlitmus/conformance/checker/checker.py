@@ -358,7 +358,7 @@ class Checker(Guard):
             then = follow(expected, self.setting, after)
         else:
             then = counted(state, expected, self.setting, before, after)
-        if after.seen and self.setting.filters:
+        if self.setting.filters_in_sight:
             then = queued_as_seen(state, then, self.setting, call, after.free)
         if self.has_events:
             after.events = self.look_at_events()

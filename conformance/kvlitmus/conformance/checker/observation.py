@@ -15,7 +15,7 @@ from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.support.bounds import UNORDERED
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
-from kvlitmus.spec.interface import ORPHAN
+from kvlitmus.spec.interface import ORPHAN, Sizes
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.words.names import Names
@@ -174,12 +174,12 @@ class Observer:
             raise ValueError(f"{what} has more than {self.most} entries")
         return rows
 
-    def read_sizes(self, sizes: Any) -> tuple[int, int]:
+    def read_sizes(self, sizes: Any) -> Sizes:
         """The tree's counters."""
         evictable, protected = self.bounded(sizes, "sizes")
         if not is_integer(evictable) or not is_integer(protected):
             raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
-        return integer(evictable), integer(protected)
+        return Sizes(integer(evictable), integer(protected))
 
     def plain(self, given: Sequence[Any], wrong: str) -> Collection[int]:
         """Integers of whatever class as plain ones; raises ``ValueError`` with these words for anything else."""

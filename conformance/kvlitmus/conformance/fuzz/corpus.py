@@ -2,7 +2,7 @@
 
 A schedule is kept, cut after the last new feature, when it reaches a feature that none reached
 before it.  How often it is chosen depends on how rare its features are by now, and how often it was
-chosen in vain: what everything reaches is worth no further try.
+chosen for nothing: what everything reaches is worth no further try.
 """
 
 from __future__ import annotations

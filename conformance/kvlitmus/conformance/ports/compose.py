@@ -1,8 +1,8 @@
 """Requests composed from parts: for caches that have a pool, a tree, locks and eviction, but no requests.
 
 An engine's scheduler does this work; where it isn't part of the cache (SGLang's isn't), the suite
-does it in the plainest lawful way: match, lock, make room, allocate; insert, free what was
-brought in vain, match again and move the lock; free the rest and unlock.
+does it in the plainest lawful way: match, lock, make room, allocate; insert, free
+duplicates, match again and move the lock; free the rest and unlock.
 
 That second match is a use like any other: the capability ``composed`` says that publications have one
 (:func:`kvlitmus.spec.prefix.advance.publish`).  Which calls a request was made of is noted, for whoever shows it.
@@ -139,7 +139,7 @@ class Composed:
         return new
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
-        """Insert the whole pages, free what was brought in vain, go on with the tree's slots and a lock on them."""
+        """Insert the whole pages, free duplicates, go on with the tree's slots and a lock on them."""
         return self._publish(rid, len(self._running[rid].row), chunked=chunked)
 
     def _publish(self, rid: int, upto: int, *, chunked: bool) -> Begun:
@@ -147,12 +147,12 @@ class Composed:
         request = self._running[rid]
         whole = self._whole(request, upto)
         if whole:
-            vain = self._store(request, whole, chunked=chunked)
+            frees = self._store(request, whole, chunked=chunked)
             tokens = self._tokens(request, whole)
             if self._profile.match_cap == "len-1":
                 tokens = (*tokens, 0)  # one more than is wanted: the last one is left to be computed
             *_, hit, receipt, _ = self._calls(
-                *vain,
+                *frees,
                 Part(f"match of {whole}", "match", [request.key._replace(tokens=tokens)]),
                 Part("lock", "lock", [HANDED]),
                 Part("unlock", "unlock", [request.receipt]),
@@ -169,9 +169,9 @@ class Composed:
         """Cache the whole pages of so many units, free the rest, unlock."""
         request = self._running.pop(rid)
         kept = self._whole(request, upto)
-        vain = self._store(request, kept, chunked=False) if kept else []
+        frees = self._store(request, kept, chunked=False) if kept else []
         rest = self._freed(request.row[max(kept, request.cached) :])
-        self._calls(*vain, *rest, Part("unlock", "unlock", [request.receipt]))
+        self._calls(*frees, *rest, Part("unlock", "unlock", [request.receipt]))
 
     def _whole(self, request: ComposedRequest, upto: int) -> int:
         """How many of so many units fill whole pages."""
@@ -190,7 +190,7 @@ class Composed:
         told, duplicates = stored.to_free, self._profile.duplicates
         left = [] if told is None else slots_of(told)
         if duplicates == "kept" or (told is None and duplicates == "caller_frees"):
-            left += request.row[request.cached : stored.already]  # who composes has no use for what is its own twice
+            left += request.row[request.cached : stored.already]  # who composes has no use for what is its own frees
         return self._freed(left)
 
     def _freed(self, slots: Iterable[int]) -> list[Part]:

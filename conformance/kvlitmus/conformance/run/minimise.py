@@ -94,7 +94,7 @@ def minimise(
         again = replace(options, muted=muted, reruns=0, shrink_trials=trials, shrink_seconds=share)
         for one, result in zip(chosen, play(items, again), strict=False):
             if not result.findings:
-                # It broke nothing by itself; it would only be tried again in vain.
+                # It broke nothing by itself; to try it again shows nothing.
                 raw = [other for other in raw if other.finding is not one]
                 if not one.litmus:
                     done.add(next(rule for rule in one.rules if rule not in muted))

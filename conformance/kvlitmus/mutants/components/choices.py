@@ -42,7 +42,7 @@ class LockBeyondItsNode(NodeTree):
 
 @mutant("component-duplicates-stay", kills=("POOL-10", "POOL-12"), profile=FREEING, configs=COMPONENT_CONFIGS[:3])
 class DuplicatesStay(ComponentTree):
-    """What was brought in vain is said to be free, and isn't: each time memory is lost."""
+    """Duplicates are said to be free, and aren't: each time memory is lost."""
 
 
 @mutant("component-refill-leaks", kills=("POOL-10", "POOL-12"), profile=REPLACING, configs=PAIRS)

@@ -147,7 +147,7 @@ class HostPool(KVPool):
 def _host_memory(size: int, node: int | None) -> torch.Tensor:
     """Zeroed bytes at a page border, in huge pages where the system has them.
 
-    torch's own pinned allocator rounds up to a power of two, which may be tens of gigabytes in vain.
+    torch's own pinned allocator rounds up to a power of two, which may be tens of gigabytes for nothing.
     """
     private = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
 
+from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Begin, Match
@@ -139,10 +140,10 @@ def counted(state: State, setting: Setting) -> Tier:
     return tree
 
 
-def sizes(state: State, setting: Setting) -> tuple[Tokens, Tokens]:
+def sizes(state: State, setting: Setting) -> Sizes:
     """How many units could be evicted, and how many are protected (LOCK-02)."""
     protected = sum(1 for page in counted(state, setting).pages.values() if page.locks)
-    return Tokens((len(state.device.pages) - protected) * setting.size), Tokens(protected * setting.size)
+    return Sizes((len(state.device.pages) - protected) * setting.size, protected * setting.size)
 
 
 def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] | None) -> tuple[PageNo, ...] | None:

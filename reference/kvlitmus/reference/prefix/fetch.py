@@ -176,7 +176,7 @@ def leave(state: State, operation: Operation, known: Pages) -> State:
 def commit(state: State, setting: Setting, operation: Operation) -> State:
     """Cache the pages that were read, below the anchor; the operation is over for its request.
 
-    Pages that were cached meanwhile stay as they are, and those brought in vain are freed, unless the choice is to
+    Pages that were cached meanwhile stay as they are, and duplicates are freed, unless the choice is to
     fill what is on the device alone (``fill_matched``).  Below a page without a host copy nothing can be attached,
     except under write-back: what was read for there is released.  Where the profile says that what was read counts from
     the next tick on, nothing else is known of.

@@ -45,9 +45,9 @@ from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, effects, work_calls
 from kvlitmus.spec.prefix.advance import (
-    brought_in_vain,
     computed_pages,
     copied_pages,
+    duplicate_pages,
     expect,
     offered_by_request,
     opened_needed_by,
@@ -111,7 +111,7 @@ def flat(state: State, setting: Setting, call: PlainCall, choice: Choice = NO_CH
         return Step(call, answer, state, table.after(state, after, choice))
     if victims:
         after = after._replace(device=effects.remove(after.device, frozenset(victims)))
-    if setting.filters and setting.seen:
+    if setting.filters_in_sight:
         after = queued(state, after, setting, call)
     if takes or after.leaving != state.leaving:  # only who gives something back, or reclaims it, looks at the queue
         after = without(after, waiting_in(after).difference(choice.waiting))
@@ -239,8 +239,8 @@ def insert(state: State, setting: Setting, call: calls.Insert[Slots], _: Choice)
     if strange:
         raise ValueError(f"pages {strange} are nobody's to cache", strange)
     already = effects.cached_prefix(state.device, paged)
-    vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "caller_frees" else []
-    return Decision(Stored(already * size, slots_of(vain, size)))
+    to_free = duplicate_pages(state, setting, call, already) if setting.profile.duplicates == "caller_frees" else []
+    return Decision(Stored(already * size, slots_of(to_free, size)))
 
 
 def lock(state: State, setting: Setting, call: calls.Lock, _: Choice) -> Decision:

@@ -42,7 +42,7 @@ def expect(state: State, setting: Setting, call: PlainCall, answer: Any) -> Stat
     if state.device.doubt.odd:
         state = partial.doubting(state, state.device.doubt._replace(odd=()))
     then = EXPECT[type(call)](state, setting, call, answer)
-    if not (setting.filters and setting.seen):
+    if not setting.filters_in_sight:
         then = queued(state, then, setting, call)
     return given_back(state, then, setting, call) if setting.unlock_delay else then
 
@@ -92,8 +92,8 @@ def inserted_already(state: State, setting: Setting, call: calls.Insert[Slots], 
     return min(max(answer.already // setting.size, sure), possible)
 
 
-def brought_in_vain(state: State, setting: Setting, call: calls.Insert[Slots], already: int) -> list[PageNo]:
-    """The pages of an insert that were brought for what was cached already, elsewhere."""
+def duplicate_pages(state: State, setting: Setting, call: calls.Insert[Slots], already: int) -> list[PageNo]:
+    """The pages of an insert that were brought for what was cached already, elsewhere: duplicates."""
     tree = partial.gone(state, setting, call.path.pages[already:]).device
     offered = list(offered_by(call, setting).items())[call.protected // setting.size : already]
     return [page for name, page in offered if tree.pages[name].page != page]
@@ -271,7 +271,7 @@ def insert(state: State, setting: Setting, call: calls.Insert[Slots], answer: St
     """What was missing is cached in the slots that were brought, which are the tree's now."""
     size, paged = setting.size, call.path.pages
     already = inserted_already(state, setting, call, answer)
-    vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "cache_frees" else []
+    own = duplicate_pages(state, setting, call, already) if setting.profile.duplicates == "cache_frees" else []
     contents = written(state, setting, call, answer)
     state = partial.gone(state, setting, paged[already:])
     tree, _ = effects.insert(
@@ -284,7 +284,7 @@ def insert(state: State, setting: Setting, call: calls.Insert[Slots], answer: St
         renews=setting.renews,
     )
     adopted = pages_of(
-        [*[call.slots[at * size] for at in range(already, len(paged))], *[Slot(page * size) for page in set(vain)]],
+        [*[call.slots[at * size] for at in range(already, len(paged))], *[Slot(page * size) for page in set(own)]],
         size,
     )
     state = partial.certain(state, setting, paged)

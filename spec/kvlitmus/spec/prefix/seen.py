@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.interface.tiers import Event, Job
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.names import NO_NAME
@@ -51,7 +52,7 @@ class Seen:
 
     available: int | None = None
     """What the pool says it could hand out."""
-    sizes: tuple[int, int] | None = None
+    sizes: Sizes | None = None
     """The tree's own counters; both ``None`` where nobody looked."""
     seen: bool = False
     """Whether there was a snapshot; without one the rest is empty."""

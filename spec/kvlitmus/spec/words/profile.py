@@ -120,7 +120,7 @@ class Profile:
         end with the node before (``node``); or it may end ``inside`` a page, where a cached page begins like the key.  Of such
         a page a request has its own copy, as far as they are alike, and what is alike needn't be computed; no lock protects
         it, and it wasn't used.  Of flat caches that publish explicitly.
-    duplicates: after an insert of what was cached already, the slots brought in vain are freed
+    duplicates: after an insert of what was cached already, the slots that were brought for it, duplicates, are freed
         by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.
     publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a

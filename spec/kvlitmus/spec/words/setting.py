@@ -101,6 +101,11 @@ class Setting:
         return layout_of(config.components, config.page_size, config.pages, config.host_pages)
 
     @property
+    def filters_in_sight(self) -> bool:
+        """Whether a filter of the cache's own decides what it keeps, and a look after each call shows what that was."""
+        return self.filters and self.seen
+
+    @property
     def bare(self) -> bool:
         """Whether it is a pool alone, in which nothing can be found."""
         return "pool" in self.capabilities and self.capabilities.isdisjoint(("lookup", "requests"))

@@ -140,7 +140,7 @@ class OptimizedPorts:
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """See :class:`~kvlitmus.conformance.ports.PrefixTree`: what was brought in vain is named by comparing pages."""
+        """See :class:`~kvlitmus.conformance.ports.PrefixTree`: duplicates are found by comparing pages."""
         return self.inserted(key.length, key.tokens, slots, key.namespace, protected, priority, chunked=chunked)
 
     def inserted(
@@ -163,8 +163,8 @@ class OptimizedPorts:
         inserted = self.cache.insert(tokens, pages, namespace, priority=priority, chunked=chunked)
         kept = self.cache.tree.path_pages(inserted.place)
         start, end = protected // size, inserted.already
-        vain = [at for at in range(start, end) if pages[at] != kept[at]]
-        to_free = [slot for at in vain for slot in slots[at * size : (at + 1) * size]]
+        twice = [at for at in range(start, end) if pages[at] != kept[at]]
+        to_free = [slot for at in twice for slot in slots[at * size : (at + 1) * size]]
         return Stored(inserted.already * size, to_free)
 
     def lock(self, handle: object) -> object:

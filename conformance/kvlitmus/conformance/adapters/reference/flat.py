@@ -286,7 +286,7 @@ class ReferencePorts(PlainArrays):
 
     def sizes(self) -> Sizes:
         """See :class:`~kvlitmus.conformance.ports.Counters`."""
-        return Sizes(*sizes(self.state, self.setting))
+        return sizes(self.state, self.setting)
 
     def units_of(self, name: Name) -> tuple[str | None, tuple[int | tuple[int, int], ...]]:
         """The namespace of a page, and its own units."""

@@ -7,8 +7,9 @@ cache is its caller's fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.support.text import type_name
 from kvlitmus.spec.misuse.calls import (
@@ -27,7 +28,8 @@ from kvlitmus.spec.misuse.rules import taken_after
 from kvlitmus.spec.prefix.calls import Alloc
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.words.units import Slot, Tokens
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.units import Key, PageNo, Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -153,13 +155,24 @@ def _forbidden(
     _judge(checker, call, state, checker.before, raised=raised, taken_back=taken_back)
 
 
-def refused(checker: Checker, text: str, method: str, make: Callable[[], object]) -> bool:
-    """Make a call that the cache may refuse by an error of its own choice; whether it raised."""
+def attempted(checker: Checker, text: str, method: str, make: Callable[[], object]) -> tuple[object, bool]:
+    """Make a call that the cache may refuse by an error of its own choice; its answer, and whether it raised."""
     checker.announce(text, method)
-    _, error = checker.attempt(make)
+    answer, error = checker.attempt(make)
     if error is not None:
         checker.history[-1] += f" → raised {type_name(error)}"
-    return error is not None
+    return answer, error is not None
+
+
+def refused(checker: Checker, text: str, method: str, make: Callable[[], object]) -> bool:
+    """Whether such a call raised."""
+    return attempted(checker, text, method, make)[1]
+
+
+def beyond(key: Key, token: int) -> tuple[Key, str]:
+    """The key with a first token that no key has, and a match of that, for a reader (MISUSE-13)."""
+    odd = key._replace(tokens=(token, *key.tokens[1:]))
+    return odd, f"match({key_text(odd)})  # beyond the vocabulary"
 
 
 def _lawful_free(checker: Checker, slots: Sequence[Slot]) -> bool:
@@ -188,24 +201,58 @@ def _judge(
     checker.misused(call, Aftermath(raised, taken_back, grants, refused, aliased), state, before, after)
 
 
-def _refill(checker: Checker, before: Seen) -> tuple[tuple[tuple[int, ...], ...], bool]:
-    """Allocate page by page: what was granted, up to the first grant that isn't sound, and whether it ended refused."""
-    size, taken = checker.size, taken_after(checker.state, before)
+def _refill(checker: Checker, before: Seen) -> tuple[Grants, bool]:
+    """Allocate page by page."""
+    size = checker.size
+
+    def read(got: object) -> Granted:
+        # Integers that are no slots are what became of the pool, and no fault of the port's form.
+        slots = tuple(checker.plain(checker.bounded(checker.listed(got, "slots"), "slots")))
+        return Granted(slots, slots[: 2 * size], checker.setting)
+
+    taken = taken_after(checker.state, before)
+    text, pages = f"alloc({size})", checker.config.pages
+    return refill(checker, pages, taken, text, "alloc", lambda: checker.adapter.alloc(size), read)
+
+
+class Granted(NamedTuple):
+    """The slots of a grant, what a reader is shown of it, and the setting in which it is sound or not."""
+
+    slots: tuple[int, ...]
+    shown: Sequence[int]
+    setting: Setting
+
+
+Grants = tuple[tuple[int, ...], ...]
+
+
+def refill(
+    checker: Checker,
+    pages: int,
+    taken: set[PageNo],
+    text: str,
+    method: str,
+    make: Callable[[], object],
+    read: Callable[[object], Granted],
+) -> tuple[Grants, bool]:
+    """Allocate from a pool of so many ``pages`` until it is refused, or twice as often.
+
+    What was granted, up to the first grant that isn't sound, and whether it ended refused.
+    """
     grants: list[tuple[int, ...]] = []
-    checker.announce(f"alloc({size}) until it is refused", "alloc")
-    for _ in range(2 * checker.config.pages + 1):
-        got, error = checker.attempt(lambda: checker.adapter.alloc(size))
+    checker.announce(f"{text} until it is refused", method)
+    for _ in range(2 * pages + 1):
+        got, error = checker.attempt(make)
         if error is not None:  # a pool that can't allocate any more is unsound, and that is judged
             checker.history[-1] += f" → raised {type_name(error)}"
             return tuple(grants), False
         if got is None:
             return tuple(grants), True
-        # Integers that are no slots are what became of the pool, and no fault of the port's form.
-        grant = tuple(checker.plain(checker.bounded(checker.listed(got, "slots"), "slots")))
-        grants.append(grant)
-        page = page_granted(checker.setting, grant, taken)
+        granted = read(got)
+        grants.append(granted.slots)
+        page = page_granted(granted.setting, granted.slots, taken)
         if page is None:
-            checker.history[-1] += f" → … {list(grant[: 2 * size])}"
+            checker.history[-1] += f" → … {list(granted.shown)}"
             break
         taken.add(page)
     return tuple(grants), False

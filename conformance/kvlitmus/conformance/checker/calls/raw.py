@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance.checker.calls.misuse import attempted, beyond
 from kvlitmus.conformance.checker.calls.prefix import fetch, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.support.text import type_name
@@ -140,33 +141,28 @@ def match_narrow(checker: Checker, key: Key) -> None:
 def match_beyond(checker: Checker, key: Key, token: int) -> None:
     """Match a key twice: as it is, and with a first token that no key has (MISUSE-13)."""
     lawful = tree.match(checker, key)
-    odd = key._replace(tokens=(token, *key.tokens[1:]))
-    checker.announce(f"match({key_text(odd)})  # beyond the vocabulary", "match")
-    _judge(checker, Beyond(token), "match", odd, lawful)
+    odd, text = beyond(key, token)
+    _judge(checker, Beyond(token), text, "match", odd, lawful)
 
 
 def _odd_match(checker: Checker, call: OtherWidth, key: Key, passed: object, how: str, lawful: Hit) -> None:
     """Make a match whose tokens are passed in another form; where it is answered it is a match like any other."""
-    checker.announce(f"match(array of {key_text(key)} {how})", "match")
-    hit = _judge(checker, call, "raw_match", passed, lawful, key.namespace)
+    text = f"match(array of {key_text(key)} {how})"
+    hit = _judge(checker, call, text, "raw_match", passed, lawful, key.namespace)
     if hit is not None:
         checker.step(Match(checker.path(key)), hit)
 
 
 def _judge(
-    checker: Checker, call: OtherWidth | Beyond, method: str, passed: object, lawful: Hit, *further: object
+    checker: Checker, call: OtherWidth | Beyond, text: str, method: str, passed: object, lawful: Hit, *further: object
 ) -> Hit | None:
     """Make a match with something odd about it; what it found, where it doesn't raise."""
     state, before = checker.state, checker.before
-    hit: Hit | None = None
-    answer, error = checker.attempt(lambda: getattr(checker.adapter, method)(passed, *further))
-    if error is not None:
-        checker.history[-1] += f" → raised {type_name(error)}"
-    else:
-        hit = tree.read_hit(checker, answer)
+    answer, raised = attempted(checker, text, "match", lambda: getattr(checker.adapter, method)(passed, *further))
+    hit = None if raised else tree.read_hit(checker, answer)
     checker.kept.clear()
     after = checker.observe_now()
-    lookups = Lookups(hit is None, _found(hit), _found(lawful))
+    lookups = Lookups(raised, _found(hit), _found(lawful))
     checker.misused(call, lookups, state, before, after)
     return hit
 

@@ -101,7 +101,7 @@ class ByNode(NodeTree):
 
 @null_mutant("null-component-frees-duplicates", profile=FREEING, configs=COMPONENT_CONFIGS)
 class FreesDuplicates(ComponentTree):
-    """What was brought in vain the insert frees by itself, as the profile declares."""
+    """The insert frees duplicates by itself, as the profile declares."""
 
     def insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
         left = super().insert(key, entries)

@@ -231,7 +231,7 @@ class MatchesCountAsHits(RadixTree):
 
 @null_mutant("cache-frees-duplicates", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)
 class CacheFreesDuplicates(DuplicatesFreedByBoth):
-    """What an insert was offered in vain, the cache frees itself, as the profile declares."""
+    """The cache frees the duplicates of an insert itself, as the profile declares."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
@@ -242,7 +242,7 @@ class CacheFreesDuplicates(DuplicatesFreedByBoth):
 
 @null_mutant("duplicates-stay-the-callers", profile=replace(PROFILE, duplicates="kept"), configs=BOTH)
 class DuplicatesStayTheCallers(Specimen):
-    """What an insert was offered in vain stays its caller's, who may go on using it, as the profile declares."""
+    """The duplicates of an insert stay its caller's, who may go on using it, as the profile declares."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False

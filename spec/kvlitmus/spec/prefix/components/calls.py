@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.work_calls import BackUp, Call
 
@@ -51,7 +52,7 @@ class PoolsSeen(NamedTuple):
     host_held: Mapping[At, int] | None = None
     events: tuple[Telling, ...] | None = ()
     begun: tuple[Begun, ...] = ()
-    sizes: Mapping[str, tuple[int, int]] | None = None
+    sizes: Mapping[str, Sizes] | None = None
 
 
 class ComponentHit(NamedTuple):

@@ -147,7 +147,7 @@ def refusable(
     could = evicted_for(layout, wants, counted([at for at in loose if at not in plan.spared]), parts=plan.parts)
     for pool, many in by_pool(layout, counted(plan.most)).items():
         had = available.get(pool, 0)
-        # Who knows beforehand that it would not be enough need not evict anything in vain.
+        # Who knows beforehand that it would not be enough need not evict anything for it.
         if max(had + evicted.get(pool, 0), had + could.get(pool, 0)) < many:
             return True
     return False

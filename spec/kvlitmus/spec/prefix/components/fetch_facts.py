@@ -103,7 +103,7 @@ def component_fetch_spared(
 ) -> Sequence[str]:
     """The pools that were too small for the prefetch though one eviction could have made room in them for a longer one.
 
-    Who sees beforehand that it would not be enough needn't evict in vain: room that makes the prefetch no longer is not
+    Who sees beforehand that it would not be enough needn't evict for nothing: room that makes the prefetch no longer is not
     missed, nor is any that leaves it refused, as where a longer one needs a window for which there is no room.
     """
     if component_fetch_length == component_fetch_full:

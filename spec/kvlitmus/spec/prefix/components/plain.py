@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
+from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.interface.tiers import PUT, Event
 from kvlitmus.spec.prefix.components.calls import Entries, PoolsSeen, Telling
 from kvlitmus.spec.prefix.components.entries import above
@@ -134,12 +135,13 @@ class Plain(NamedTuple):
         size = self.setting.size
         return tuple([slot for place in places for slot in page_slots(PageNo(place), size)])
 
-    def sizes(self, look: PoolsSeen) -> tuple[int, int] | None:
+    def sizes(self, look: PoolsSeen) -> Sizes | None:
         """How many slots of its entries could be evicted, and how many are protected, as the cache counts them."""
         if self.tier == HOST or look.sizes is None:
             return None
-        evictable, protected = (sum([look.sizes[name][at] for name in self.components]) for at in (0, 1))
-        return self.tokens(evictable), self.tokens(protected)
+        own = [look.sizes[name] for name in self.components]
+        evictable, protected = sum([one.evictable for one in own]), sum([one.protected for one in own])
+        return Sizes(self.tokens(evictable), self.tokens(protected))
 
     def tokens(self, pages: int) -> Tokens:
         """So many places, in slots."""
@@ -172,7 +174,7 @@ def plain_of(setting: Setting, tier: str, pool: str, own: Sequence[Component]) -
     """These components of a pool, as a plain cache."""
     layout, given, profile = setting.layout, setting.config, replace(setting.profile, reserved=0)
     serves = "component_requests" in setting.capabilities
-    # What a cache frees itself of what was brought in vain counts as left to its caller, who gives it back.
+    # Duplicates that a cache frees itself count as left to its caller, who gives them back.
     profile = replace(profile, duplicates="kept" if serves else "caller_frees")
     if serves:
         profile = replace(profile, publish="at_alloc")

@@ -278,7 +278,7 @@ def _insert(
 def _lands(plain: Plain, state: State, brought: Mapping[At, int]) -> PoolCall:
     """What was read or copied is cached; nobody is told what was there already: the places may be those where it is."""
     one = _insert(plain, state, NO_PATH, brought, {})
-    return one._replace(hidden=one.hidden | {"reported_already", "pages_in_vain"})
+    return one._replace(hidden=one.hidden | {"reported_already", "brought_twice"})
 
 
 def _landed(

@@ -5,7 +5,7 @@ and whether a lock, a copy or the end of a request is a use, each cache says in 
 bounds: what is certain by any of these readings, which is the tier's own account of an entry, and what is possible by one of them,
 which is the other account that its doubt has (``vague``).  Nobody gives an entry of a component a priority.
 
-An insert uses what it brings in vain once more, where inserts count, and a hit what it names, where these do; of an entry that is
+An insert uses what it brings duplicates of once more, where inserts count, and a hit what it names, where these do; of an entry that is
 cached twice nobody knows which.  An entry may have the age and the number of uses of what else is cached for its prefix when it
 comes.  Each tier has its own bounds: what a copy brings may have been used last when what it reads was, as that was known when
 the copy began, or just now, and may be counted anew.
@@ -49,7 +49,7 @@ def with_uses(state: State, then: State, setting: Setting, call: JointCall, answ
     touched = on_path_of(setting, state, call)
     doubled = {at for at, _ in state.copies | then.copies}
     named = named_by(setting, call, answer) - doubled
-    again = brought_in_vain(setting, state, call, answer) - doubled
+    again = brought_twice(setting, state, call, answer) - doubled
     anew = come_again(setting, state, then, call, answer)
     change = Change(tick, touched, named, again, anew, setting.profile.hit_counts)
     began = copied_from(state, then, call)
@@ -75,7 +75,7 @@ def with_uses(state: State, then: State, setting: Setting, call: JointCall, answ
 
 
 class Change(NamedTuple):
-    """What a call says of uses: at which ``tick`` of which prefixes, what it names, brings in vain, or brings anew, and how often these count."""
+    """What a call says of uses: at which ``tick`` of which prefixes, what it names, brings duplicates of, or brings anew, and how often these count."""
 
     tick: Tick
     touched: frozenset[Name]
@@ -175,7 +175,7 @@ def named_by(setting: Setting, call: JointCall, answer: object) -> frozenset[At]
     return frozenset()
 
 
-def brought_in_vain(setting: Setting, state: State, call: JointCall, answer: object) -> frozenset[At]:
+def brought_twice(setting: Setting, state: State, call: JointCall, answer: object) -> frozenset[At]:
     """What an insert brought for what is cached, and left to the caller."""
     if not isinstance(call, Insert):
         return frozenset()

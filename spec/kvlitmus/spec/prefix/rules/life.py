@@ -73,7 +73,7 @@ def protected_left(then: State, tiers_seen: TierSeen, page_size: int) -> Tokens 
     if then.requests or then.receipts:
         return Tokens(0)
     if tiers_seen.sizes is not None:
-        return Tokens(tiers_seen.sizes[1])
+        return Tokens(tiers_seen.sizes.protected)
     if tiers_seen.nodes and all(node.locks is None for node in tiers_seen.nodes):
         return UNKNOWN
     return Tokens(sum([len(node.info.names) * page_size for node in tiers_seen.nodes if node.locks]))

@@ -150,7 +150,7 @@ def load_room(state: State, setting: Setting, call: LoadBack, tiers_seen_before:
 def _room_unseen(state: State, setting: Setting, seen: TierSeen, resident: Sequence[Name]) -> Tokens:
     """The same without a snapshot: what the counters say; without these, all that is neither owned nor protected."""
     back = setting.config.write == WRITE_BACK  # what leaves the device needs room on the host
-    evictable = 0 if back or seen.sizes is None else max(0, seen.sizes[0] - len(resident) * setting.size)
+    evictable = 0 if back or seen.sizes is None else max(0, seen.sizes.evictable - len(resident) * setting.size)
     if seen.available is not None or not setting.steps:
         return Tokens((seen.available or 0) + evictable)  # without steps nobody knows what copies protect
     kept = {name for name, page in state.device.pages.items() if page.locks}.union(resident)

@@ -119,25 +119,25 @@ def owned_slots(owned_after: frozenset[PageNo], page_size: int) -> Tokens:
 @fact(1, ports=("counters",))
 def evictable(after: Seen) -> Tokens | Unknown:
     """Units that the tree says could be evicted, after the call."""
-    return UNKNOWN if after.sizes is None else Tokens(after.sizes[0])
+    return UNKNOWN if after.sizes is None else Tokens(after.sizes.evictable)
 
 
 @fact(1, ports=("counters",))
 def protected(after: Seen) -> Tokens | Unknown:
     """Units that the tree says are protected, after the call."""
-    return UNKNOWN if after.sizes is None else Tokens(after.sizes[1])
+    return UNKNOWN if after.sizes is None else Tokens(after.sizes.protected)
 
 
 @fact(1, ports=("counters",))
 def evictable_before(before: Seen) -> Tokens | Unknown:
     """Units that the tree says could be evicted, before the call."""
-    return UNKNOWN if before.sizes is None else Tokens(before.sizes[0])
+    return UNKNOWN if before.sizes is None else Tokens(before.sizes.evictable)
 
 
 @fact(1, ports=("counters",))
 def protected_before(before: Seen) -> Tokens | Unknown:
     """Units that the tree says are protected, before the call."""
-    return UNKNOWN if before.sizes is None else Tokens(before.sizes[1])
+    return UNKNOWN if before.sizes is None else Tokens(before.sizes.protected)
 
 
 # Snapshots

@@ -269,7 +269,7 @@ def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
 )
 def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_deficit: Tokens) -> bool:
     """A prefetch SHOULD evict no more than it lacks for the full length, in whole pages, and one page where it lacks
-    nothing: what is evicted and then not used was lost in vain.
+    nothing: what is evicted and then not used was lost for nothing.
     """
     return sum(eviction_sizes) <= eviction_deficit
 

@@ -21,8 +21,8 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import calls, effects, partial
 from kvlitmus.spec.prefix.advance import (
-    brought_in_vain,
     computed_pages,
+    duplicate_pages,
     inserted_already,
     offered_by,
     offered_by_request,
@@ -190,23 +190,23 @@ def left_to_caller(setting: Setting, call: Insert[Slots], answer: Stored) -> tup
 
 
 @fact(0)
-def pages_in_vain(state: State, setting: Setting, call: Insert[Slots], answer: Stored) -> frozenset[PageNo]:
+def brought_twice(state: State, setting: Setting, call: Insert[Slots], answer: Stored) -> frozenset[PageNo]:
     """The pages of the insert that were brought for what was cached already, elsewhere."""
-    return frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
+    return frozenset(duplicate_pages(state, setting, call, inserted_already(state, setting, call, answer)))
 
 
 @fact(0)
-def expected_to_free(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[Slot]:
-    """The slots that were brought in vain and are the caller's to free, as the profile declares."""
+def expected_to_free(setting: Setting, brought_twice: frozenset[PageNo]) -> frozenset[Slot]:
+    """The slots of duplicates that are the caller's to free, as the profile declares."""
     if setting.profile.duplicates != "caller_frees":
         return frozenset()
-    return frozenset(slot for page in pages_in_vain for slot in page_slots(page, setting.size))
+    return frozenset(slot for page in brought_twice for slot in page_slots(page, setting.size))
 
 
 @fact(3)
-def duplicates(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[PageNo]:
-    """Pages that the insert was offered in vain and that the cache is to free, as the profile declares."""
-    return pages_in_vain if setting.profile.duplicates == "cache_frees" else frozenset()
+def duplicates(setting: Setting, brought_twice: frozenset[PageNo]) -> frozenset[PageNo]:
+    """Duplicates that the cache is to free, as the profile declares."""
+    return brought_twice if setting.profile.duplicates == "cache_frees" else frozenset()
 
 
 @fact(3)
@@ -408,9 +408,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
     premise="reported_already",
 )
-def an_insert_says_which_slots_were_brought_in_vain(
-    to_free: frozenset[Slot], expected_to_free: frozenset[Slot]
-) -> bool:
+def an_insert_says_which_slots_are_duplicates(to_free: frozenset[Slot], expected_to_free: frozenset[Slot]) -> bool:
     """The slots that an insert leaves to its caller MUST be exactly those that were brought for pages cached already, as the profile declares."""
     return to_free == expected_to_free
 
@@ -429,7 +427,7 @@ def an_insert_frees_nothing_but_duplicates(
     waiting_before: frozenset[PageNo],
     waiting_after: frozenset[PageNo],
 ) -> bool:
-    """An insert MUST free nothing, except the pages brought in vain where the profile says that the cache frees them, and what waits for that in a release queue."""
+    """An insert MUST free nothing, except duplicates where the profile says that the cache frees them, and what waits for that in a release queue."""
     return released(free_before, duplicates, free_after, waiting_before if duplicates else NONE, waiting_after)
 
 

@@ -14,7 +14,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.advance import brought_in_vain, inserted_already, opened_by
+from kvlitmus.spec.prefix.advance import duplicate_pages, inserted_already, opened_by
 from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Insert, Match, Resume
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
@@ -117,11 +117,11 @@ def may_become_free(
     waiting_before: frozenset[PageNo],
     waiting_after: frozenset[PageNo],
 ) -> tuple[Tokens, Tokens]:
-    """How many slots a call that takes nothing makes free, at least and at most: what is old, or what was brought in vain."""
+    """How many slots a call that takes nothing makes free, at least and at most: what is old, or duplicates."""
     if isinstance(call, Insert) and setting.profile.duplicates == "cache_frees":
-        vain = frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
-        most = vain | waiting_before if vain else vain
-        return Tokens(len(vain - waiting_after) * setting.size), Tokens(len(most) * setting.size)
+        twice = frozenset(duplicate_pages(state, setting, call, inserted_already(state, setting, call, answer)))
+        most = twice | waiting_before if twice else twice
+        return Tokens(len(twice - waiting_after) * setting.size), Tokens(len(most) * setting.size)
     old = len(state.device.pages) - protected_pages(state.device) if setting.expires and isinstance(call, Match) else 0
     return Tokens(0), Tokens(old * setting.size)
 
@@ -277,7 +277,7 @@ def looking_locking_and_inserting_leave_the_pool_alone(
     made_available: Tokens, may_become_free: tuple[Tokens, Tokens]
 ) -> bool:
     """A match, a lock, an unlock or an insert MUST NOT change what is available, but for what the profile lets expire,
-    or the cache free of what was brought in vain.
+    or the cache free of duplicates.
     """
     return may_become_free[0] <= made_available <= may_become_free[1]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kvlitmus.conformance.checker.guard import got_text
 from kvlitmus.conformance.support.integers import integer, is_integer
 from kvlitmus.conformance.support.text import shown
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.prefix.components.calls import Copying, Entries, Taken
 from kvlitmus.spec.words.units import Unit
 
@@ -99,7 +100,7 @@ def read_every_list(checker: Checker, answer: object, names: Mapping[str, object
     return every(checker, read_entries(checker, answer, names), names, "a list of places")
 
 
-def read_sizes(checker: Checker, answer: object) -> Mapping[str, tuple[int, int]]:
+def read_sizes(checker: Checker, answer: object) -> Mapping[str, Sizes]:
     """What a cache counts of each component: any integers; one that is left out breaks PORT-03."""
     names = checker.setting.layout.components_by_name
     found = {}
@@ -107,7 +108,7 @@ def read_sizes(checker: Checker, answer: object) -> Mapping[str, tuple[int, int]
         pair = checker.fields(row, PAIR, "(evictable, protected)")
         if not all(map(is_integer, pair)):
             raise checker.broken("PORT-03", f"expected (evictable, protected), integers, got {shown(row)}")
-        found[name] = integer(pair[0]), integer(pair[1])
+        found[name] = Sizes(integer(pair[0]), integer(pair[1]))
     return found
 
 

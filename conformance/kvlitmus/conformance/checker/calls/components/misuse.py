@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.components import tree
 from kvlitmus.conformance.checker.calls.components.answers import entries_text, read_entries
 from kvlitmus.conformance.checker.calls.components.plain import Pool
 from kvlitmus.conformance.checker.calls.components.snapshot import glimpse, pools_of
-from kvlitmus.conformance.checker.calls.misuse import refused
-from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.conformance.support.text import type_name
+from kvlitmus.conformance.checker.calls.misuse import Granted, Grants, attempted, beyond, refill, refused
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.misuse.calls import (
@@ -30,7 +29,6 @@ from kvlitmus.spec.misuse.calls import (
     RepeatedFree,
     Scribble,
     StaleUnlock,
-    page_granted,
 )
 from kvlitmus.spec.misuse.rules import taken_after
 from kvlitmus.spec.prefix.calls import Free
@@ -52,23 +50,27 @@ Told = Callable[[Pool, State, Seen], tuple[MisuseCall, Aftermath | Lookups] | No
 """What the call is to a pool, and what came of it; ``None``: it has nothing to say there."""
 
 
-def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callable[[], object]) -> None:
-    """Make a call that the contract forbids.  The suite goes on as if it had not."""
+def forbidden(
+    checker: Checker, method: str, text: str, wrong: str, make: Callable[[], object], *also: MisuseCall
+) -> None:
+    """Make a call that the contract forbids, which ``also`` is these.  The suite goes on as if it had not."""
     before = looked(checker)
     answer = Aftermath(refused(checker, f"{text}  # {wrong}", method, make), True, (), True)
-    judge(checker, before, looked(checker), lambda *_: (Forbidden(method, wrong), answer))
+    after = looked(checker)
+    for call in (Forbidden(method, wrong), *also):
+        judge(checker, before, after, everywhere(call, answer))
+
+
+def everywhere(call: MisuseCall, answer: Aftermath) -> Told:
+    """What is the same to every pool."""
+    return lambda *_: (call, answer)
 
 
 def stale_unlock(checker: Checker, token: object, receipt: int) -> None:
     """Give a receipt back that was given back already; what is counted as protected is looked at, too."""
-    method, wrong = "component_unlock", "given back already"
-    before = looked(checker)
-    raised = refused(
-        checker, f"unlock(receipt {receipt})  # {wrong}", method, lambda: checker.adapter.component_unlock(token)
-    )
-    after, answer = looked(checker), Aftermath(raised, True, (), True)
-    judge(checker, before, after, lambda *_: (Forbidden(method, wrong), answer))
-    judge(checker, before, after, lambda *_: (StaleUnlock(receipt), answer))
+    text, stale = f"unlock(receipt {receipt})", StaleUnlock(receipt)
+    unlock = partial(checker.adapter.component_unlock, token)
+    forbidden(checker, "component_unlock", text, "given back already", unlock, stale)
 
 
 def double_free(checker: Checker, given: Given) -> None:
@@ -130,15 +132,11 @@ def scribble(checker: Checker, wants: Mapping[str, int]) -> None:
 def match_beyond(checker: Checker, key: Key, token: int) -> None:
     """Match a key twice: as it is, and with a first token that no key has (MISUSE-13)."""
     lawful, _ = tree.match(checker, key)
-    odd = key._replace(tokens=(token, *key.tokens[1:]))
-    before, found = looked(checker), None
-    checker.announce(f"match({key_text(odd)})  # beyond the vocabulary", "component_match")
-    answer, error = checker.attempt(lambda: checker.adapter.component_match(odd))
-    if error is not None:
-        checker.history[-1] += f" → raised {type_name(error)}"
-    else:
-        found = tree.read_hit(checker, answer)[0].length
-    lookups = Lookups(found is None, Found(Tokens(found or 0), None), Found(Tokens(lawful), None))
+    odd, text = beyond(key, token)
+    before = looked(checker)
+    answer, raised = attempted(checker, text, "component_match", lambda: checker.adapter.component_match(odd))
+    found = 0 if raised else tree.read_hit(checker, answer)[0].length
+    lookups = Lookups(raised, Found(Tokens(found), None), Found(Tokens(lawful), None))
 
     def told(pool: Pool, _state: State, _seen: Seen) -> tuple[MisuseCall, Lookups] | None:
         return (Beyond(token), lookups) if pool.plain.tree and pool.plain.tier == DEVICE else None
@@ -192,32 +190,20 @@ def anywhere(plain: Plain, known: State, before: Seen, answer: Aftermath | Looku
     return replace(plain.setting, places=frozenset(places | taken_after(known, before)))
 
 
-def _refill(checker: Checker, plain: Plain, state: State, before: Seen) -> tuple[tuple[tuple[int, ...], ...], bool]:
-    """Allocate place by place: what was granted, up to the first grant that isn't sound, and whether it ended refused.
-
-    Where windows come with KV, one of that is asked for as well.
-    """
+def _refill(checker: Checker, plain: Plain, state: State, before: Seen) -> tuple[Grants, bool]:
+    """Allocate place by place.  Where windows come with KV, one of that is asked for as well."""
     one = next(iter(plain.components.values()))
     wants = {one.name: 1}
     if isinstance(one.shape, Window) and checker.profile.component_grants != "each":
         wants = {checker.setting.layout.base.name: 1, **wants}
-    taken, grants = taken_after(state, before), list[tuple[int, ...]]()
-    checker.announce(f"alloc({entries_text(wants)}) until it is refused", "component_alloc")
-    for _ in range(2 * plain.setting.config.pages + 1):
-        got, error = checker.attempt(lambda: checker.adapter.component_alloc(dict(wants)))
-        if error is not None:  # a pool that can't allocate any more is unsound, and that is judged
-            checker.history[-1] += f" → raised {type_name(error)}"
-            return tuple(grants), False
-        if got is None:
-            return tuple(grants), True
-        places = read_entries(checker, got).get(one.name, ())
-        grants.append(plain.slots(places))
-        setting = plain.setting
+
+    def read(got: object) -> Granted:
+        places, setting = read_entries(checker, got).get(one.name, ()), plain.setting
         if "usable" in plain.hidden:
             setting = replace(setting, places=frozenset(map(PageNo, places)))
-        page = page_granted(setting, grants[-1], taken)
-        if page is None:
-            checker.history[-1] += f" → … {list(places)}"
-            break
-        taken.add(page)
-    return tuple(grants), False
+        return Granted(plain.slots(places), places, setting)
+
+    text, pages, taken = f"alloc({entries_text(wants)})", plain.setting.config.pages, taken_after(state, before)
+    return refill(
+        checker, pages, taken, text, "component_alloc", lambda: checker.adapter.component_alloc({**wants}), read
+    )

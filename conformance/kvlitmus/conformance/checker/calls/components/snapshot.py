@@ -16,6 +16,7 @@ from kvlitmus.conformance.checker.calls.components.answers import (
 )
 from kvlitmus.conformance.checker.calls.components.plain import Pools
 from kvlitmus.conformance.support.text import shown
+from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, Telling
 from kvlitmus.spec.prefix.components.state import path_to
 from kvlitmus.spec.prefix.components.steps import component_steps
@@ -87,7 +88,7 @@ def available(checker: Checker) -> Mapping[str, int] | None:
         return read_every_count(checker, counts, checker.setting.layout.places)
 
 
-def sizes(checker: Checker) -> Mapping[str, tuple[int, int]] | None:
+def sizes(checker: Checker) -> Mapping[str, Sizes] | None:
     """How many entries of each component could be evicted, and how many are protected, where somebody may look."""
     if checker.depth < 1 or "component_sizes" not in checker.capabilities:
         return None

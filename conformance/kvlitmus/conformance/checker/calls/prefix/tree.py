@@ -29,7 +29,7 @@ def insert(
     """Insert a key with the suite's own slots beyond ``protected``; returns the slots that are still the suite's.
 
     The suite writes the KV of the key into its own slots first.  What the tree takes is the tree's
-    afterwards; what was brought in vain is the caller's to free, stays its own, or is the cache's, as the profile says.
+    afterwards; duplicates are the caller's to free, stay its own, or are the cache's, as the profile says.
     """
     call = Insert(checker.path(key), tuple(slots), protected, priority, chunked)
     checker.poke(call, None)

@@ -62,11 +62,11 @@ def insert(caller: Caller, a: int, b: int, c: int) -> None:
     own = room(caller, whole - len(shared))
     if own is not None:
         slots = (*shared, *own)
-        vain = tree.insert(
+        duplicates = tree.insert(
             checker, key, slots, protected=len(shared), priority=(c >> 5) & 3 if c & 16 else 0, chunked=bool(c & 32)
         )
-        if vain:
-            pool.free(checker, vain)
+        if duplicates:
+            pool.free(checker, duplicates)
     if receipt:
         tree.unlock(checker, receipt)
 
