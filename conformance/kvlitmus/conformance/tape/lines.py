@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn, cast
+from typing import IO, NamedTuple, NoReturn, Self, cast
 
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import Item, config_from_json, item_from_json, profile_from_json
@@ -129,43 +129,24 @@ def opened(file: str, data: bytes | None = None, stream: IO[bytes] | None = None
     return raw, os.fstat(raw.fileno()).st_size
 
 
-class TapeReader:
-    """One pass over one file, or its ``data``, or an open ``stream``; the header of its first play, ``header``, is read
-    at once.
+class OpenFile:
+    """A file, or its ``data``, or an open ``stream``, that is read once: ``unpacked``, if gzip or xz has packed it.
 
-    After the last line ``torn`` says, if the file was cut short, in which line and how.  ``done`` and ``size`` count
-    bytes of the file as it lies on the disk; the size is 0 where there is none.
+    ``done`` and ``size`` count bytes of the file as it lies on the disk; the size is 0 where there is none.  Raises
+    ``OSError`` or ``ValueError`` (a name with a null character) for what can't be opened.
     """
 
-    def __init__(
-        self,
-        file: str,
-        *,
-        data: bytes | None = None,
-        stream: IO[bytes] | None = None,
-        ignore_unknown: bool = False,
-    ) -> None:
+    def __init__(self, file: str, data: bytes | None = None, stream: IO[bytes] | None = None) -> None:
         self.file = file
-        self.number = 0
-        self.torn: tuple[int, str] | None = None
-        self.ignore_unknown = ignore_unknown
-        try:
-            self.raw, self.size = opened(file, data, stream)
-            head = cast("io.BufferedReader", self.raw).peek(6)
-        except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-            raise TapeError(file, 0, "a file that can be read", files.reason(error)) from None
-        self.lines: IO[bytes] = self.raw
+        self.raw, self.size = opened(file, data, stream)
+        head = cast("io.BufferedReader", self.raw).peek(6)
+        self.unpacked: IO[bytes] = self.raw
         if head.startswith(b"\x1f\x8b"):
-            self.lines = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))
+            self.unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))
         elif head.startswith(b"\xfd7zXZ"):
-            self.lines = cast("IO[bytes]", lzma.LZMAFile(self.raw))  # noqa: SIM115 - streamed
-        try:
-            self.header = self.first_header()
-        except TapeError:
-            self.close()
-            raise
+            self.unpacked = cast("IO[bytes]", lzma.LZMAFile(self.raw))  # noqa: SIM115 - streamed
 
-    def __enter__(self) -> TapeReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -180,6 +161,34 @@ class TapeReader:
     def done(self) -> int:
         """How many bytes of the file were read."""
         return self.raw.tell() if self.size else 0
+
+
+class TapeReader(OpenFile):
+    """One pass over one file; the header of its first play, ``header``, is read at once.
+
+    After the last line ``torn`` says, if the file was cut short, in which line and how.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        *,
+        data: bytes | None = None,
+        stream: IO[bytes] | None = None,
+        ignore_unknown: bool = False,
+    ) -> None:
+        self.number = 0
+        self.torn: tuple[int, str] | None = None
+        self.ignore_unknown = ignore_unknown
+        try:
+            super().__init__(file, data, stream)
+        except (OSError, ValueError) as error:
+            raise TapeError(file, 0, "a file that can be read", files.reason(error)) from None
+        try:
+            self.header = self.first_header()
+        except TapeError:
+            self.close()
+            raise
 
     @property
     def breaks_off(self) -> str:
@@ -236,7 +245,7 @@ class TapeReader:
         """The object in the next line; ``None`` at the end, torn or not."""
         self.number += 1
         try:
-            raw = self.lines.readline(MAX_LINE + 1)
+            raw = self.unpacked.readline(MAX_LINE + 1)
         except EOFError:
             self.torn = (self.number, "the compressed file ends before its end mark")
             return None

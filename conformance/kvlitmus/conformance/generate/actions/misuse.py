@@ -159,19 +159,27 @@ def insert_no_slots(caller: Caller, a: int, key: Key) -> Wrong | None:
 def insert_beyond(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A token that no key has."""
     own = own_pages(caller, 2)
-    token = (-1, -ALL_TOKENS, ALL_TOKENS, 1 << 63)[a % 4]
-    odd = two_pages(caller)
-    odd = odd._replace(tokens=(token, *odd.tokens[1:]))
-    return None if own is None else insert_of(caller, odd, own, "a token that no key has")
+    return (
+        None if own is None else insert_of(caller, with_odd_token(two_pages(caller), a), own, "a token that no key has")
+    )
 
 
-def match_beyond(caller: Caller, a: int, key: Key) -> Played | None:
-    """A token of what is cached, and as much more as its vocabulary."""
-    if key.length < caller.config.page_size:
-        return None
-    vocabulary = caller.checker.profile.vocabulary
-    more = (-vocabulary, vocabulary, ALL_TOKENS, 1 << 64)[a % 4]
-    return Played(lambda: raw.match_beyond(caller.checker, key, key.tokens[0] + more))
+def with_odd_token(key: Key, a: int) -> Key:
+    """A key with a first token that none has."""
+    return key._replace(tokens=((-1, -ALL_TOKENS, ALL_TOKENS, 1 << 63)[a % 4], *key.tokens[1:]))
+
+
+def beyond_vocabulary(match: Callable[[Checker, Key, int], None]) -> Kind:
+    """A match of what is cached, with a token that is as much more as its vocabulary."""
+
+    def match_beyond(caller: Caller, a: int, key: Key) -> Played | None:
+        if key.length < caller.config.page_size:
+            return None
+        vocabulary = caller.checker.profile.vocabulary
+        more = (-vocabulary, vocabulary, ALL_TOKENS, 1 << 64)[a % 4]
+        return Played(lambda: match(caller.checker, key, key.tokens[0] + more))
+
+    return match_beyond
 
 
 def raw_match_wrong(caller: Caller, a: int, key: Key) -> Wrong | None:
@@ -351,7 +359,7 @@ KINDS: tuple[tuple[frozenset[str], Kind], ...] = (
     (frozenset({"pool", "tree", "inspect"}), insert_cached),
     (frozenset({"pool", "tree"}), insert_no_slots),
     (frozenset({"pool", "tree"}), insert_beyond),
-    (frozenset({"tree"}), match_beyond),
+    (frozenset({"tree"}), beyond_vocabulary(raw.match_beyond)),
     (frozenset({"raw", "tree"}), raw_match_wrong),
     (frozenset({"raw", "tree"}), raw_insert_wrong),
     (frozenset({"raw", "pool"}), raw_free_wrong),

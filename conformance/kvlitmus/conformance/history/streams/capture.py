@@ -23,7 +23,7 @@ from typing import IO, NoReturn, cast
 from kvlitmus.conformance.history.streams.forms import Batch, FormError, Plain, events_of, parts_of, publisher_of
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.conformance.tape.lines import opened
+from kvlitmus.conformance.tape.lines import OpenFile
 
 MAX_BATCH = 64 << 20
 """The largest batch, in bytes."""
@@ -89,43 +89,23 @@ class Counted:
         return found
 
 
-class Capture:
-    """One pass over one file, or over an open ``stream``: the batches, in order.
+class Capture(OpenFile):
+    """One pass over one file: the batches, in order.
 
     After the last one ``torn`` says, if the file breaks off, where and how; ``ignored`` counts events of unknown kinds,
-    where these are passed over.  ``done`` and ``size`` count bytes of the file as it lies on the disk; the size is 0
-    where there is none.
+    where these are passed over.
     """
 
     def __init__(self, file: str, *, stream: IO[bytes] | None = None, ignore_unknown: bool = False) -> None:
-        self.file = file
         self.number = 0
         self.torn = ""
         self.ignored: dict[str, int] = {}
         self.passes_over = ignore_unknown
         try:
-            self.raw, self.size = opened(file, None, stream)
-            start = cast("io.BufferedReader", self.raw).peek(6)[:6]
+            super().__init__(file, stream=stream)
         except (OSError, ValueError) as error:
             raise StreamError(file, "", "a file that can be read", files.reason(error)) from None
-        self.bytes: IO[bytes] = self.raw
-        if start[:2] == b"\x1f\x8b":
-            self.bytes = cast("IO[bytes]", gzip.GzipFile(fileobj=self.raw))
-        elif start == b"\xfd7zXZ\x00":
-            self.bytes = cast("IO[bytes]", lzma.LZMAFile(self.raw))  # noqa: SIM115 - streamed
         self.unit = "line"
-
-    def __enter__(self) -> Capture:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.file != "-":
-            self.raw.close()
-
-    @property
-    def done(self) -> int:
-        """How many bytes of the file were read."""
-        return self.raw.tell() if self.size else 0
 
     @property
     def place(self) -> str:
@@ -139,8 +119,8 @@ class Capture:
     def __iter__(self) -> Iterator[Batch]:
         """The batches, in order."""
         try:
-            start = cast("io.BufferedReader", self.bytes).peek(1)[:1].strip()
-            yield from self.lines(self.bytes) if start in JSON_START else self.messages(self.bytes)
+            start = cast("io.BufferedReader", self.unpacked).peek(1)[:1].strip()
+            yield from self.lines(self.unpacked) if start in JSON_START else self.messages(self.unpacked)
         except EOFError:
             self.torn = f"after {self.place}: the compressed file ends before its end mark"
         except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:

@@ -11,11 +11,17 @@ from kvlitmus.conformance.checker.calls.components.answers import entries_text
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.generate.actions.components.host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components.tree import together, use
-from kvlitmus.conformance.generate.actions.misuse import Kind, Played, Wrong, end_with
+from kvlitmus.conformance.generate.actions.misuse import (
+    Kind,
+    Played,
+    Wrong,
+    beyond_vocabulary,
+    end_with,
+    with_odd_token,
+)
 from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.prefix.listener import DEVICE
-from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.shapes import Component, step_of
 from kvlitmus.spec.words.units import Key
 
@@ -308,18 +314,7 @@ def insert_beyond(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A token that no key has."""
     key = fresh(caller)
     entries = brought(caller, key)
-    token = (-1, -ALL_TOKENS, ALL_TOKENS, 1 << 63)[a % 4]
-    odd = key._replace(tokens=(token, *key.tokens[1:]))
-    return None if entries is None else insert_of(caller, odd, entries, "a token that no key has")
-
-
-def match_beyond(caller: Caller, a: int, key: Key) -> Played | None:
-    """A token of what is cached, and as much more as its vocabulary."""
-    if key.length < caller.config.page_size:
-        return None
-    vocabulary = caller.checker.profile.vocabulary
-    more = (-vocabulary, vocabulary, ALL_TOKENS, 1 << 64)[a % 4]
-    return Played(lambda: misuse.match_beyond(caller.checker, key, key.tokens[0] + more))
+    return None if entries is None else insert_of(caller, with_odd_token(key, a), entries, "a token that no key has")
 
 
 ENTRIES = frozenset({"components"})
@@ -347,7 +342,7 @@ KINDS: tuple[tuple[frozenset[str], Kind], ...] = (
     (REQUESTS, stale_request("component_finish")),
     (REQUESTS, stale_request("component_grow", 1)),
     (REQUESTS, foreign("component_finish", "request")),
-    (frozenset({"component_lookup"}), match_beyond),
+    (frozenset({"component_lookup"}), beyond_vocabulary(misuse.match_beyond)),
 )
 """The kinds of calls with which a schedule may end so, and the ports that each needs."""
 
