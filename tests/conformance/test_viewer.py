@@ -23,15 +23,19 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_request_target, component_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.calls import CALLS, LOOKS
+from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, beside, shown
 from kvlitmus.conformance.viewer.plain import worded
-from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import MOST_ROWS, Beside, Row, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import table as table_of
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
     HOSTILE,
     LEAK,
+    LONG,
+    WIDE,
     Tape,
     config_like,
     drawn,
@@ -117,7 +121,11 @@ def written(tape: Tape, replay: str = "") -> str:
 
 def unpacked(text: str) -> list[Scene]:
     parts = re.findall(r'<script type="text/plain" class="part" data-play="0">([^<]*)</script>', text)
-    return [json.loads(line) for part in parts for line in zlib.decompress(base64.b64decode(part)).split(b"\n")]
+    found: list[Any] = []
+    for part in parts:
+        for at, line in enumerate(zlib.decompress(base64.b64decode(part)).split(b"\n")):
+            found.append(changed(found[-1] if at else None, json.loads(line)))
+    return found
 
 
 def test_the_page_holds_what_is_drawn_and_lets_nothing_run_but_its_own_script() -> None:
@@ -198,10 +206,18 @@ def test_a_tape_of_nonsense_is_drawn_all_the_same(config: dict[str, Any]) -> Non
     assert len(drawn(({"config": config}, steps))) == 1 + len(steps)  # nobody looked at the fresh cache
 
 
-def test_a_step_takes_less_than_five_hundred_bytes() -> None:
-    text = written(long_play(500))
-    assert len(text.encode()) <= 500 * 500  # so that 10,000 steps are less than 5 MB
-    assert '"steps": 500' in text
+@pytest.mark.parametrize(("config", "steps"), [(LONG, 500), (WIDE, 200)], ids=["usual", "wide"])
+def test_a_step_takes_less_than_five_hundred_bytes(config: Config, steps: int) -> None:
+    text = written(long_play(steps, config))
+    assert len(text.encode()) <= 500 * steps  # so that 10,000 steps are less than 5 MB
+    assert f'"steps": {steps}' in text
+
+
+def test_of_a_long_table_no_more_is_drawn_than_anybody_reads() -> None:
+    rows = [Row(str(at), [str(at)]) for at in range(MOST_ROWS + 1_000)]
+    found = table_of("Tree", ["prefix"], rows)["rows"]
+    assert [found[:MOST_ROWS], found[MOST_ROWS:]] == [rows[:MOST_ROWS], [Row("more", ["… 1,000 more"])]]
+    assert table_of("Tree", ["prefix"], rows[:MOST_ROWS])["rows"] == rows[:MOST_ROWS]
 
 
 def published(name: str) -> page.Play:

@@ -13,7 +13,7 @@ from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.tape.lines import TapeReader
 from kvlitmus.conformance.tape.recorder import Recording
 from kvlitmus.conformance.viewer.page import family_of
-from kvlitmus.conformance.viewer.scenes import ODD, Scene, scenes
+from kvlitmus.conformance.viewer.scenes import MOST_SQUARES, ODD, Scene, scenes
 from kvlitmus.mutants.registry import all_mutants
 
 Tape = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -111,9 +111,15 @@ def hostile_tape() -> Tape:
     return {"target": HOSTILE, "config": {"policy": HOSTILE}, "item": {"name": HOSTILE}, "finding": finding}, steps
 
 
-def long_play(count: int) -> Tape:
+LONG = config_like("storage=attached best_effort")
+
+WIDE = Config(page_size=1, pages=MOST_SQUARES)
+"""A cache whose every page is drawn, as large as there may be."""
+
+
+def long_play(count: int, config: Config = LONG) -> Tape:
     """A play of so many steps: one that is played over and over, with a reset between."""
-    header, steps = random_play(specimen, config_like("storage=attached best_effort"), ops=100)
+    header, steps = random_play(specimen, config, ops=100)
     fresh, *rest = steps
     again = {"call": "reset", "args": [], "answer": None, "looks": fresh["looks"]}
     many = [fresh]

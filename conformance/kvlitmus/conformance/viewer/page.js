@@ -25,15 +25,42 @@ function part(of, number) {
   if (!unpacked.has(key)) {
     const packed = Uint8Array.from(atob(parts[of][number].textContent), (one) => one.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-    unpacked.set(key, new Response(stream).text().then((text) => text.split("\n")));
+    unpacked.set(key, new Response(stream).text().then(scenes));
     if (unpacked.size > 8) unpacked.delete(unpacked.keys().next().value); // the oldest: memory stays bounded
   }
   return unpacked.get(key);
 }
 
+function scenes(text) {
+  let last = null;
+  return text.split("\n").map((line) => (last = after(last, JSON.parse(line))));
+}
+
+// A scene is told by the edits that make it of the one before, as a tape tells looks; what no edit touches is shared.
+function after(before, told) {
+  if (!Array.isArray(told["~"])) return told;
+  const fresh = new Set();
+  const own = (value) => {
+    if (fresh.has(value)) return value;
+    const copy = Array.isArray(value) ? value.slice() : { ...value };
+    fresh.add(copy);
+    return copy;
+  };
+  const whole = { now: own(before) };
+  for (const [path, at, ...rest] of told["~"]) {
+    let [outer, key] = [whole, "now"];
+    for (const inner of path) [outer, key] = [(outer[key] = own(outer[key])), inner];
+    const old = outer[key];
+    if (rest.length === 2) outer[key] = [...old.slice(0, at), ...rest[1], ...old.slice(at + rest[0])];
+    else if (rest.length) (outer[key] = own(old))[at] = rest[0];
+    else delete (outer[key] = own(old))[at];
+  }
+  return whole.now;
+}
+
 async function scene(of, number) {
   if (number < 0 || number >= meta.plays[of].steps) return null;
-  return JSON.parse((await part(of, Math.floor(number / meta.part)))[number % meta.part]);
+  return (await part(of, Math.floor(number / meta.part)))[number % meta.part];
 }
 
 function red(pool) {

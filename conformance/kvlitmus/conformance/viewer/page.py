@@ -16,16 +16,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 from kvlitmus.conformance.run.results import SHORTNESS, whole_profile
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.tape.changes import MARK, differ
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer.components import Components
 from kvlitmus.conformance.viewer.plain import fields, items, readable, short, told
 from kvlitmus.conformance.viewer.prefix import Prefix
 from kvlitmus.conformance.viewer.ranks import Ranks
-from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Family, Scene, scenes, table
+from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Drawn, Family, Scene, scenes, table
 from kvlitmus.conformance.viewer.sparse import Sparse
 from kvlitmus.conformance.viewer.stores import Stores
 from kvlitmus.spec.law.facts import FACTS
@@ -138,10 +139,36 @@ def filled(template: str, texts: Mapping[str, str]) -> str:
 
 
 def packed(play: int, some: list[Scene]) -> str:
-    """A part: scenes, one a line, compressed, in base64."""
-    text = "\n".join(json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in some)
+    """A part: scenes, one a line, compressed, in base64; each but the first by what is other than in the one before."""
+    told: list[Json] = []
+    known: dict[tuple[Json, ...], list[Json]] = {}
+    before: Json = None
+    for one in some:
+        now = written(one, known)
+        edits: list[Json] = []
+        if before is not None:
+            differ(before, now, [], edits)
+        told.append(now if before is None else {MARK: edits})
+        before = now
+    text = "\n".join(json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in told)
     data = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
     return f'<script type="text/plain" class="part" data-play="{play}">{data}</script>\n'
+
+
+def written(scene: Scene, known: dict[tuple[Json, ...], list[Json]]) -> Json:
+    """A scene in JSON's own types; squares that are alike are one list, which is compared at once: ``known``."""
+    pools = [
+        {**one, "squares": [known.setdefault(square, [*square]) for square in one["squares"]]} for one in scene["pools"]
+    ]
+    tables = [drawn_written(one) for one in scene["tables"]]
+    beside = scene["beside"] and drawn_written(scene["beside"])
+    jobs = [[*one] for one in scene["jobs"]]
+    return cast("Json", {**scene, "pools": pools, "tables": tables, "beside": beside, "jobs": jobs})
+
+
+def drawn_written(drawn: Drawn) -> dict[str, object]:
+    """A table in JSON's own types."""
+    return {**drawn, "rows": [[*one] for one in drawn["rows"]]}
 
 
 def as_data(value: object) -> str:

@@ -340,9 +340,16 @@ def counters(looks: Looks) -> Drawn:
     return table("What else was looked at", ["look", "shows", "in"], rows)
 
 
+MOST_ROWS = 2_048
+"""Of longer tables no more is drawn."""
+
+
 def table(name: str, head: list[str], rows: Iterable[Row], *, tree: bool = False, leads: bool = False) -> Drawn:
     """A table."""
-    return {"name": name, "head": head, "rows": list(rows), "tree": tree, "leads": leads}
+    shown = list(rows)
+    if (more := len(shown) - MOST_ROWS) > 0:
+        shown[MOST_ROWS:] = [Row("more", [f"… {more:,} more"])]
+    return {"name": name, "head": head, "rows": shown, "tree": tree, "leads": leads}
 
 
 class Numbered:
@@ -382,10 +389,11 @@ def square(label: int, homes: list[tuple[str, str]], *, usable: bool = True, emp
     """A square of these homes; ``empty``: what it is without one."""
     if not homes:
         return label, empty, ""
-    text = short(homes_text(homes), 200)
+    (kind, who), *more = homes
+    text = short(homes_text(homes), 200) if who or more else KINDS[kind]
     if not usable:
         return label, "stray", text
-    return label, homes[0][0] if len(homes) == 1 else "two", text
+    return label, "two" if more else kind, text
 
 
 STEP = re.compile(r"(.*), step (\d+)")
