@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.beside.moments import filled
+from kvlitmus.conformance.beside.moments import MOST_STEPS, filled, moments_of
 from kvlitmus.conformance.cli.commands.replay import in_steps
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
@@ -26,7 +26,7 @@ from kvlitmus.conformance.tape.calls import CALLS, LOOKS
 from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
-from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, beside, shown
+from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, TOO_LONG, beside, shown
 from kvlitmus.conformance.viewer.plain import worded
 from kvlitmus.conformance.viewer.scenes import MOST_ROWS, Beside, Row, Scene, scenes
 from kvlitmus.conformance.viewer.scenes import table as table_of
@@ -308,6 +308,17 @@ def test_a_cache_that_is_right_differs_from_the_reference_in_nothing(target: Any
     assert alike or config.pool == "store"
 
 
+@pytest.mark.parametrize("label", ["page=1 lru pages=12 host=8 kv+swa+state", "host=16 write_through kv+swa+state"])
+def test_the_reference_goes_along_with_components_on_both_tiers(label: str) -> None:
+    """Which places a backup takes, also one that it begins by itself, and what a copy protects, a cache may choose."""
+    config = config_like(label, component_target)
+    ops = tuple(draw(1, 80, table(capabilities_of(component_target.make(config)))))
+    header, steps = played(component_target, Item(kind="schedule", config=config, schedule=ops))
+    found = moments_of(header, steps)
+    assert {one.get("call") for one in steps} >= {"component_copied", "component_load", "component_evict_host"}
+    assert len(found) == len(steps) and not any(one.left for one in found.values())
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [
@@ -369,6 +380,13 @@ def test_a_reference_that_chose_otherwise_says_what_and_is_gone_from_then_on() -
     assert "at step 2 it chose otherwise" in said_beside("-file/STORE-11-5bac0eae")[3]
     steps = [{key: one for key, one in step.items() if key != "expected"} for step in play.steps]
     assert ["expected" in step for step in filled(dict(play.header), steps)] == [False] * 3, "not on the tape"
+
+
+def test_of_a_play_that_is_too_long_to_be_judged_again_it_is_said_that_there_is_no_reference() -> None:
+    header, steps = long_play(MOST_STEPS + 1)
+    found = beside(header, steps)
+    assert {one.table["name"] for one in found.values() if one.table} == {TOO_LONG} and len(found) == len(steps)
+    assert "4,000 steps" in TOO_LONG
 
 
 def test_a_page_that_is_nowhere_is_told_beside() -> None:

@@ -6,21 +6,23 @@ itself, and is elsewhere then: from there on nothing is said of it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.adapters.reference.component_requests import ReferenceRequests
-from kvlitmus.conformance.adapters.reference.components import ReferenceComponentTarget
+from kvlitmus.conformance.adapters.reference.components import ReferenceComponents, ReferenceComponentTarget
 from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse
 from kvlitmus.conformance.adapters.reference.store import Box, ReferenceStore
-from kvlitmus.conformance.beside.places import COPIED, FREE, GIVES, Places
+from kvlitmus.conformance.beside.places import COPIED, FREE, GIVES, HOST, Places
 from kvlitmus.conformance.checker.rendezvous import together
 from kvlitmus.conformance.tape.calls import CALLS, FILLED, OTHER, TURNS, look_of
 from kvlitmus.conformance.tape.driver import Driver
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.tape.lines import Header, Step
 from kvlitmus.conformance.tape.operands import Operands
+from kvlitmus.conformance.viewer.plain import fields, items
 from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.ranks import Ask
 from kvlitmus.spec.interface.sparse import SparseShape
@@ -28,6 +30,13 @@ from kvlitmus.spec.ranks.calls import RETURNED
 
 BUFFER = 64
 """So many bytes has a page of a store for each token."""
+
+
+BEGUN = "component_begun"
+"""The look that tells of backups that a cache has begun by itself."""
+
+BACK_UP = "component_back_up"
+"""The call that begins one."""
 
 
 class Driven(NamedTuple):
@@ -54,6 +63,8 @@ def driven(
             answer = decided[step.number] if step.call == TURNS else reference.answer(step) if step.call else None
         except (NotDriven, NotImplementedError):
             return
+        if BEGUN in step.looks:
+            reference.began(items(seen[step.number][BEGUN]))
         yield step.number, Driven(answer, reference.looks(seen[step.number]))
 
 
@@ -102,6 +113,19 @@ class Reference(Driver):
         copied = GIVES[self.giver(step.args[0])][1] if name == COPIED else ""
         return self.places.answer(name, found, copied)
 
+    def began(self, theirs: Sequence[Json]) -> None:
+        """The cache has begun backups by itself: the reference knows its own of the same prefixes by them."""
+        assert self.places is not None
+        mine = {prefix_of(one._asdict()): one for one in self.adapter.component_begun()}
+        for told in map(fields, theirs):
+            one = mine.get(prefix_of(told))
+            if one is None:
+                continue
+            if told.get("copy") is not None:
+                self.known_as(told["copy"], one.copy, BACK_UP)
+            own: dict[str, Json] = {name: [*map(list, sorted(some.items()))] for name, some in one.places.items()}
+            self.places.handed_out(BACK_UP, [None, own], [None, told.get("places")], self.free(HOST))
+
     def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:
         """Make the call of a step, in a sparse pool with the pages that the cache took where these are free."""
         if self.sparse is None:
@@ -141,11 +165,17 @@ class Reference(Driver):
         return found
 
     def looks(self, seen: Mapping[str, Json]) -> dict[str, Json]:
-        """What the reference shows, where the cache shows something too; not what is told once."""
+        """What the reference shows, where the cache shows something too; not what is told once.
+
+        Nor how many entries are protected while work is under way: whether that counts is the cache's own affair.
+        """
+        untold = {"component_events", BEGUN}
+        if isinstance(self.adapter, ReferenceComponents) and (self.adapter.cache.copies or self.adapter.cache.fetches):
+            untold.add("component_sizes")
         found: dict[str, Json] = {}
         for key in seen:
             method, args = look_of(key)
-            if method in ("component_events", "component_begun") or not callable(getattr(self.adapter, method, None)):
+            if method in untold or not callable(getattr(self.adapter, method, None)):
                 continue
             told, raised = self.look(method, args)
             if raised is None:  # of a rank before there are any nothing can be seen
@@ -167,6 +197,11 @@ def sparse_like(header: Header, fresh: Mapping[str, Json]) -> ReferenceSparse:
         device=device if type(device) is int else 0,
     )
     return made
+
+
+def prefix_of(begun: Mapping[str, object]) -> str:
+    """The prefix that a backup is for."""
+    return json.dumps([begun.get("namespace"), begun.get("units")])
 
 
 def pages_as(theirs: Json, mine: object, size: int) -> dict[int, int]:

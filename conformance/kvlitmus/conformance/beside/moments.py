@@ -53,6 +53,9 @@ HARMLESS = UNMADE | {"scribble", "shares_free_list"}
 LOCAL = "ranks_local"
 """The call by which something happens to one rank alone."""
 
+LOAD = "component_load"
+"""The call that answers for which boundary it loads."""
+
 MOST_STEPS = 4_000
 """A play of more steps is no counterexample that anybody reads."""
 
@@ -176,6 +179,8 @@ def bare(call: str, told: Json) -> Json:
     if call in GIVEN_BACK and type(told) is dict:  # of one pool it doesn't matter to which component it belonged
         return [*sorted(place for some in told.values() for place in cast("list[int]", some))]
     where = GIVES.get(call)
+    if call == LOAD and type(told) is list and told[:1] == [None]:
+        return [None, *told[2:]]  # of nothing that is loaded no boundary says anything
     if type(told) is list and type(where) is int and where < len(told):
         given = call == "component_match" or told[where] is not None
         return [*told[:where], given, *told[where + 1 :]]

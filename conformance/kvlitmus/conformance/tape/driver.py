@@ -71,6 +71,10 @@ class Driver:
         known = self._given.get(json.dumps(told))
         return known[1] if known is not None else ""
 
+    def known_as(self, told: object, thing: object, call: str) -> None:
+        """Another cache's handle or receipt means this one here, which ``call`` gave."""
+        self._given[json.dumps(told)] = thing, call
+
     def make(self, step: Step, given: Sequence[object], named: Mapping[str, object]) -> Told:
         """Make the call of a step with these arguments."""
         self.operands.step = step.number
@@ -78,7 +82,7 @@ class Driver:
         if error is None and step.raised is None and step.call in GIVES:
             where = GIVES[step.call]
             for told in (at(step.answer, where, written=True), self.operands.here(where)):  # either may name it
-                self._given[json.dumps(told)] = at(answer, where), step.call
+                self.known_as(told, at(answer, where), step.call)
         return self._written(CALLS[step.call], answer, error)
 
     def called(self, step: Step, make: Callable[[], object]) -> tuple[Any, Exception | None]:

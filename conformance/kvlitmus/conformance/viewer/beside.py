@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvlitmus.conformance.beside.moments import moments_of
+from kvlitmus.conformance.beside.moments import MOST_STEPS, moments_of
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.tape.calls import TURNS
 from kvlitmus.conformance.tape.forms import FormError
@@ -29,6 +29,7 @@ LATER = "Reference and cache: not compared here, but after step {}"
 LOST = "The reference is not shown here: it was followed up to step {}"
 LEFT = "Here the reference chose otherwise, which breaks no rule by itself: it is not followed from here on"
 GONE = "The reference is not shown here: at step {} it chose otherwise, which breaks no rule by itself"
+TOO_LONG = f"The reference is not shown here: the play has more than {MOST_STEPS:,} steps"
 SINCE = "; they have differed since step {}"
 """What stands above the table, or in its place."""
 
@@ -82,6 +83,9 @@ def first_of(steps: Sequence[Mapping[str, Any]]) -> int:
 
 def beside(header: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[int, Beside]:
     """By step what the reference answered, and in what it differs; nothing of plays of which that isn't known."""
+    if len(steps) > MOST_STEPS:
+        nothing = Beside(table=table(TOO_LONG, [], []))
+        return {number: nothing for number, _ in enumerate(steps, first_of(steps))}
     moments = moments_of(header, steps)
     answers = {step: answer for one in moments.values() for step, answer in one.answers.items()}
     left = next((number for number, one in moments.items() if one.left), 0)
