@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent), str(Path.cwd())]
 
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.isolation.remote.adapter import HANDLE
+from kvlitmus.conformance.isolation.remote.adapter import HANDLE, goes_on
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.process import value_of
 from kvlitmus.conformance.ports import PORTS, Unsupported, capabilities_of
@@ -125,14 +125,16 @@ class Server:
         return self.make(message["make"]) if "make" in message else self.hello(message["hello"].get("protocol"))
 
     def further(self, calls: Sequence[dict[str, Any]], answer: dict[str, Any]) -> list[dict[str, Any]]:
-        """The answers to the calls that follow in the same message, up to the first that raises."""
+        """The answers to the calls that follow in the same message, up to the first that raises or isn't wanted."""
         found = list[dict[str, Any]]()
         for one in calls:
+            if not goes_on(answer, one):
+                break
             args = one["args"]
             if HANDLE.json in args:
                 handle = at(answer.get("answer"), HERE, written=True)
                 args = [handle if arg == HANDLE.json else arg for arg in args]
-            if "answer" not in answer or None in args:
+            if None in args:
                 break
             answer = self.outcome(one["call"], args, one.get("kwargs", {}))
             found.append(answer)

@@ -12,12 +12,14 @@ from kvlitmus.conformance.ports.compose import HANDED, Part, ToldOfRequests, one
 from kvlitmus.conformance.support.text import raised_text, shown
 from kvlitmus.conformance.tape.answers import exception_at
 from kvlitmus.conformance.tape.calls import CALLS, DOES, LENT, LOOKS, TOLD_ONCE, TURNS, look_key
-from kvlitmus.conformance.tape.changes import MARK, changed
+from kvlitmus.conformance.tape.changes import MARK, changed, same
 from kvlitmus.conformance.tape.compiled import Rows
 from kvlitmus.conformance.tape.forms import Form, FormError, Json, Named
 from kvlitmus.conformance.tape.operands import Operands
 from kvlitmus.conformance.tape.written import raised_in
+from kvlitmus.spec.interface.cache import NodeView, View
 from kvlitmus.spec.interface.ranks import GroupLost
+from kvlitmus.spec.words.units import Key
 
 Message = dict[str, Json]
 
@@ -118,10 +120,16 @@ class RemoteCache(ToldOfRequests):
             self._message(one.method, [HANDLE if arg is HANDED else arg for arg in one.args], one.kwargs)
             for one in parts
         ]
+        for part, one in zip(parts[1:], then, strict=True):
+            if part.only is not None:
+                one["if"] = part.only
         message["then"] = [*then]
         self._ride(message, tuple([one.method for one in parts]))
         told, answer = self._exchange(message), None
         answers = [told, *self._further(told.get("then", []), len(then))]
+        for one, before in zip(then, answers[:-1], strict=False):
+            if not goes_on(before, one):
+                raise self._odd(f"to {one['call']}, which was not to be made", told)
         for part, one in zip(parts, answers, strict=False):
             answer = self._told(part.method, one)
             yield answer
@@ -132,6 +140,21 @@ class RemoteCache(ToldOfRequests):
         if type(told) is not list or len(told) > most or not all(type(one) is dict for one in told):
             raise self._odd(f"with what is no list of at most {most} more answers", told)
         return cast("list[Message]", told)
+
+    def uncalled(self) -> None:
+        """See :class:`ToldOfRequests`; that looking changes nothing is seen at the end of a play."""
+        self._seen = {key: seen for key, seen in self._still.items() if key in RIDING}
+
+    def foreseen(self, key: Key) -> tuple[int, int] | None:
+        """See :class:`ToldOfRequests`: by a snapshot, where there is one."""
+        available, told = self.still("available"), self._still.get("view")
+        known, view = self._shown.get("view", NEVER)
+        if type(available) is not int or known is not told or type(view) is not View:
+            return None
+        try:
+            return common(key, view.nodes), available
+        except (TypeError, ValueError):  # no node is as promised: whoever looks at them says so
+            return None
 
     def _riding(self, looks: Iterable[str]) -> list[Json]:
         """Those of these looks that may come with an answer."""
@@ -260,6 +283,32 @@ class RemoteCache(ToldOfRequests):
 
     def _odd(self, what: str, got: object) -> RemoteFault:
         return self._line.odd(f"was answered {what}", shown(got).encode())
+
+
+def goes_on(before: Message, call: Message) -> bool:
+    """Whether a call of a message is to be made after this answer to the one before."""
+    if "if" not in call or "answer" not in before:
+        return "answer" in before
+    wanted, answer = call["if"], before["answer"]
+    if type(wanted) is not dict:
+        return same(wanted, answer)
+    return type(answer) is dict and all(same(one, answer.get(name)) for name, one in wanted.items())
+
+
+def common(key: Key, nodes: Sequence[NodeView]) -> int:
+    """How many units of a key these nodes hold, each behind its parent."""
+    units, best = key.units, 0
+    ends: dict[object, int] = {-1: 0}
+    for at, (parent, namespace, own, *_) in enumerate(nodes):
+        start = ends.get(parent)
+        if start is None or (parent == -1 and namespace != key.namespace):
+            continue
+        shared = next((n for n, (a, b) in enumerate(zip(units[start:], own, strict=False)) if a != b), None)
+        end = start + (min(len(units) - start, len(own)) if shared is None else shared)
+        best = max(best, end)
+        if end == start + len(own):
+            ends[at] = end
+    return best
 
 
 @cache
