@@ -84,8 +84,8 @@ def test_ranks_that_refuse_everything_alike_owe_what_a_cache_owes() -> None:
             HOST_CONFIGS[:1],
             {"backup_filter": "own"},
             ("tier", "backup", "load", "fetch"),
-            # What is on the device is somewhere and right, and nobody touches the host.
-            {"TIER-04", "TIER-08", "TIER-32", "TIER-33"},
+            # What is on the device is somewhere and right, none touches the host, what finds no memory leaves nothing.
+            {"TIER-04", "TIER-08", "TIER-32", "TIER-33", "LOAD-04"},
         ),
         (
             RefusesEverything,
