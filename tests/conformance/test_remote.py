@@ -426,7 +426,7 @@ ENDS = (
     *("make_hangs", "make_dies", "exits", "exits_in_hashes", "crashes", "kills_itself", "closes_descriptors"),
     *("exits_in_view", "leaves_a_child", "starts_threads", "patches_the_world"),
 )
-"""Kinds that end a process, or that a process of its own is for: what ``rude.py`` does is like them."""
+"""Kinds that end a process, or that a process of its own is for: ``test_remote_ends.py`` plays them."""
 
 
 @pytest.mark.nightly
