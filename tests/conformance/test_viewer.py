@@ -28,14 +28,11 @@ from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, TOO_LONG, beside, shown
 from kvlitmus.conformance.viewer.plain import worded
-from kvlitmus.conformance.viewer.scenes import MOST_ROWS, Beside, Row, Scene, scenes
-from kvlitmus.conformance.viewer.scenes import table as table_of
+from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
     HOSTILE,
     LEAK,
-    LONG,
-    WIDE,
     Tape,
     config_like,
     drawn,
@@ -204,20 +201,6 @@ def test_a_tape_of_nonsense_is_drawn_all_the_same(config: dict[str, Any]) -> Non
         ]
         looks = {key: NONSENSE[(NONSENSE.index(one) + 1) % len(NONSENSE)] for key, one in looks.items()}
     assert len(drawn(({"config": config}, steps))) == 1 + len(steps)  # nobody looked at the fresh cache
-
-
-@pytest.mark.parametrize(("config", "steps"), [(LONG, 500), (WIDE, 200)], ids=["usual", "wide"])
-def test_a_step_takes_less_than_five_hundred_bytes(config: Config, steps: int) -> None:
-    text = written(long_play(steps, config))
-    assert len(text.encode()) <= 500 * steps  # so that 10,000 steps are less than 5 MB
-    assert f'"steps": {steps}' in text
-
-
-def test_of_a_long_table_no_more_is_drawn_than_anybody_reads() -> None:
-    rows = [Row(str(at), [str(at)]) for at in range(MOST_ROWS + 1_000)]
-    found = table_of("Tree", ["prefix"], rows)["rows"]
-    assert [found[:MOST_ROWS], found[MOST_ROWS:]] == [rows[:MOST_ROWS], [Row("more", ["… 1,000 more"])]]
-    assert table_of("Tree", ["prefix"], rows[:MOST_ROWS])["rows"] == rows[:MOST_ROWS]
 
 
 def published(name: str) -> page.Play:

@@ -32,7 +32,6 @@ from kvlitmus.conformance.viewer.scenes import (
     Numbered,
     Pool,
     Row,
-    pool,
     protected,
     square,
     table,
@@ -133,14 +132,14 @@ class Components(Follows):
             found.setdefault(name, {}).setdefault(number(at, -1), []).append(("cached", text))
         held = self.held(tier)
         empty = "unseen" if stale or free is None else "none"
-        drawn = []
+        drawn: list[Pool] = []
         for name in dict.fromkeys([*found, *(name for (name, _), _ in held)]):
             homes = found.setdefault(name, {})
             taken(homes, [(place, home) for (of, place), home in held if of == name], stale=bool(stale))
             every = self.every.setdefault((tier, name), set())
             every.update(homes)
             squares = [square(place, self.legal(homes.get(place, [])), empty=empty) for place in sorted(every)]
-            drawn.append(pool(f"{tier.capitalize()}: {name}{SEEN if stale else ''}{stale}", squares))
+            drawn.append({"name": f"{tier.capitalize()}: {name}{SEEN if stale else ''}{stale}", "squares": squares})
         return drawn
 
     def held(self, tier: str) -> list[tuple[tuple[str, int], tuple[str, str]]]:

@@ -204,7 +204,7 @@ async function draw(of, number) {
   const now = around[number - from];
   const before = await scene(of, number - 1);
   if (mine !== drawing) return; // somebody has gone on meanwhile
-  const base = (name) => name.split(": what is free")[0].split(", last seen")[0];
+  const base = (name) => name.split(/: what is free|, last seen|, [\d,]+ of [\d,]+ are free/)[0];
   const same = (kind, name) => (before ? before[kind].find((one) => base(one.name) === base(name)) : undefined);
   for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
   $("now").replaceChildren(...step(now));

@@ -31,7 +31,6 @@ from kvlitmus.conformance.viewer.scenes import (
     Numbered,
     Pool,
     Row,
-    pool,
     protected,
     square,
     table,
@@ -120,7 +119,7 @@ class Prefix:
         empty = "unseen" if stale or not view else self.empty
         every = sorted({*self.device, *homes})
         squares = [square(page, homes.get(page, []), usable=page in self.device, empty=empty) for page in every]
-        return pool(f"{self.name}{SEEN if stale else ''}{stale}", squares)
+        return {"name": f"{self.name}{SEEN if stale else ''}{stale}", "squares": squares}
 
     def host_pool(self, view: dict[str, Json], nodes: list[dict[str, Json]], stale: str, by: str) -> Pool:
         """The pool of the host; ``by``: what has the pages that move, if more is known of it."""
@@ -133,7 +132,7 @@ class Prefix:
         every = sorted({*self.host, *homes})
         empty = "unseen" if stale else "none"
         squares = [square(page, homes.get(page, []), usable=page in self.host, empty=empty) for page in every]
-        return pool(f"Host pool{stale}", squares)
+        return {"name": f"Host pool{stale}", "squares": squares}
 
     def cached(self, homes: Homes, nodes: list[dict[str, Json]], tier: str) -> None:
         """Add the cached pages of a tier, each with its own units, and how often it is protected."""

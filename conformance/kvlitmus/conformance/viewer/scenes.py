@@ -222,7 +222,7 @@ def scenes(
             "did": [told(one) for one in items(step.get("did"))],
             "verdicts": [verdict(fields(one)) for one in items(step.get("verdicts"))],
             "beside": reference.table,
-            "pools": [pool for pools, _, _ in drawn for pool in pools],
+            "pools": bounded([pool for pools, _, _ in drawn for pool in pools]),
             "tables": [*(table for _, tables, _ in drawn for table in tables), counters(looks)],
             "jobs": [job for _, _, jobs in drawn for job in jobs],
         }
@@ -340,7 +340,7 @@ def counters(looks: Looks) -> Drawn:
     return table("What else was looked at", ["look", "shows", "in"], rows)
 
 
-MOST_ROWS = 2_048
+MOST_ROWS = 1_000
 """Of longer tables no more is drawn."""
 
 
@@ -364,17 +364,25 @@ class Numbered:
 
 
 MOST_SQUARES = 2_048
-"""Of larger pools those that are free aren't drawn."""
+"""A scene has no more squares, so that it is drawn at once."""
 
 
-def pool(name: str, squares: list[Square]) -> Pool:
-    """A pool."""
-    if len(squares) <= MOST_SQUARES:
-        return {"name": name, "squares": squares}
+def bounded(pools: list[Pool]) -> list[Pool]:
+    """The pools of a scene; where they are large together, what is free in large ones isn't drawn."""
+    if sum(len(one["squares"]) for one in pools) <= MOST_SQUARES:
+        return pools
+    return [taken_of(one, MOST_SQUARES // len(pools)) for one in pools]
+
+
+def taken_of(pool: Pool, most: int) -> Pool:
+    """A pool without what is free in it, if it has more squares than that; what no page may be is drawn first."""
+    name, squares = pool["name"], pool["squares"]
+    if len(squares) <= most:
+        return pool
     taken = [one for one in squares if one[1] != "free"]
-    more = len(taken) - MOST_SQUARES
-    told = f"{name}: {len(squares) - len(taken):,} of {len(squares):,} are free" + f", {more:,} more" * (more > 0)
-    return {"name": told, "squares": taken[:MOST_SQUARES]}
+    more = len(taken) - most
+    told = f"{name}, {len(squares) - len(taken):,} of {len(squares):,} are free" + f", {more:,} more" * (more > 0)
+    return {"name": told, "squares": sorted(sorted(taken, key=lambda one: one[1] not in ODD)[:most])}
 
 
 SEEN = ": what is free or cached"

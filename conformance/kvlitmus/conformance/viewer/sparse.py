@@ -8,7 +8,7 @@ from kvlitmus.conformance.tape.calls import look_of
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.viewer.holders import pages
 from kvlitmus.conformance.viewer.plain import fields, number, numbers, pairs, part, span, told
-from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Pool, Row, pool, square, table
+from kvlitmus.conformance.viewer.scenes import Call, Drawn, Job, Looks, Pool, Row, square, table
 
 
 class Sparse:
@@ -56,7 +56,8 @@ class Sparse:
         ]
         if buffers:
             tables.append(table("Buffers on the device", ["row", "slots"], buffers))
-        return [pool(f"Host pool{stale}", squares)] if view else [], tables, jobs
+        pools: list[Pool] = [{"name": f"Host pool{stale}", "squares": squares}] if view else []
+        return pools, tables, jobs
 
     def jobs(self, kind: str, under_way: Json) -> list[Job]:
         """The copies or transfers that have not ended."""
