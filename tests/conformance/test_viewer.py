@@ -27,7 +27,7 @@ from kvlitmus.conformance.tape.changes import changed
 from kvlitmus.conformance.tape.forms import Json
 from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, TOO_LONG, beside, shown
-from kvlitmus.conformance.viewer.plain import worded
+from kvlitmus.conformance.viewer.plain import fields, worded
 from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
@@ -150,6 +150,18 @@ def test_a_finding_shows_what_the_cache_declares_of_what_it_speaks_of() -> None:
     assert "either leaves" in text and "*" not in text
     said["allowed"] = "one value"
     assert "<dt>declared" not in page.finding_of(0, said, "", page.Where(6), {"store_put": "first"})
+
+
+RETIRED = "hazards/H-04.jsonl"
+
+
+def test_a_finding_of_a_retired_rule_is_one_of_the_rule_that_says_it_now() -> None:
+    play = published(RETIRED)
+    assert fields(play.header["finding"])["rules"] == ["TIER-01"]
+    assert {one["rule"] for scene in scenes_of(RETIRED) for one in scene["verdicts"]} == {"POOL-12"}
+    text = page.finding_of(0, fields(play.header["finding"]), "")
+    assert "breaks <b>POOL-12</b>: " in text and "TIER-01" not in text
+    assert page.title_of(play.header).startswith("POOL-12: ")
 
 
 def test_no_text_of_a_tape_is_markup() -> None:

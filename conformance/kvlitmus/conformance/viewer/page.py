@@ -30,6 +30,7 @@ from kvlitmus.conformance.viewer.scenes import KINDS, ODD, Beside, Drawn, Family
 from kvlitmus.conformance.viewer.sparse import Sparse
 from kvlitmus.conformance.viewer.stores import Stores
 from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.law.rule import in_force
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.config import Config
 
@@ -188,9 +189,14 @@ def escaped(value: object) -> str:
 
 def title_of(header: Mapping[str, Json]) -> str:
     """What the page is called."""
-    rules = ", ".join(map(str, items(fields(header.get("finding")).get("rules"))))
+    rules = ", ".join(rules_of(fields(header.get("finding"))))
     target = str(header.get("target") or "a cache")
     return escaped(f"{rules}: {target}" if rules else target)
+
+
+def rules_of(finding: Mapping[str, Json]) -> list[str]:
+    """The rules that are broken, those of today: a retired one has no sentence any more."""
+    return [*dict.fromkeys(in_force(str(one)) for one in items(finding.get("rules")))]
 
 
 def about(header: Mapping[str, Json]) -> str:
@@ -256,7 +262,7 @@ def finding_of(
     """
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
-    ids = list(map(str, items(finding.get("rules"))))
+    ids = rules_of(finding)
     told += [headline(ids[0], where)] if ids else []
     told += [
         "<details open><summary>What was allowed, and what was seen</summary>",

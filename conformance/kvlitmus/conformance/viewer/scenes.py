@@ -17,6 +17,7 @@ from kvlitmus.conformance.tape.calls import CALLS, LENT
 from kvlitmus.conformance.tape.changes import SEVERAL, changed, exact
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told, worded
+from kvlitmus.spec.law.rule import in_force
 
 KINDS: Mapping[str, str] = {
     "free": "free",
@@ -300,7 +301,7 @@ def seen(before: Json, told_now: Json) -> Json:
 def verdict(one: Mapping[str, Json]) -> Verdict:
     """A broken rule, as the page shows it."""
     return {
-        "rule": short(one.get("rule", ""), 40),
+        "rule": short(in_force(str(one.get("rule", ""))), 40),
         "sentence": short(one.get("sentence", ""), 4_000),
         "allowed": short(one.get("allowed", ""), 4_000),
         "seen": {short(name, 80): short(worded(str(value)), 4_000) for name, value in fields(one.get("seen")).items()},
