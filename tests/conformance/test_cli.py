@@ -153,7 +153,7 @@ def test_what_was_not_reached_in_a_short_run_is_said_and_does_not_fail(capsys: C
     assert verdicts(data) == {"TREE-13": "inconclusive"}
     assert code == 4
     code, data = report_of("--steps", "250", "--no-litmus", "--pack", "misuse")
-    drawn = {f"MISUSE-{number:02}" for number in (7, 8, 9, 11, 12, 13)}
+    drawn = {f"MISUSE-{number:02}" for number in (2, 8, 9, 11, 12, 13)}
     exercised = {rule for rule, verdict in verdicts(data).items() if verdict != "not_exercised"}
     assert exercised and exercised <= drawn
     assert code == 0
