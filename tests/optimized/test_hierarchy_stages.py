@@ -329,3 +329,21 @@ def test_more_prefetches_wait_below_one_page_than_16_bits_can_count() -> None:
         cache.abandon(rid)
     cache.finish(math.inf)
     assert cache.host_available() == many + 7 and cache.evict(1) == 1 and cache.evict_host(1) == 1
+
+
+def test_a_read_that_nobody_waits_for_is_of_its_namespace_when_all_else_is_gone() -> None:
+    cache = HierarchicalCache(CacheConfig(pages=8, host_pages=16, rate_limit=100))
+    cache.attach(ScriptedStore())
+    cache.begin(-1, [1], "a")
+    cache.end(-1, keep=True)
+    for job in cache.jobs():
+        cache.advance(job.id)
+    cache.tick()
+    for job in cache.jobs():
+        cache.advance(job.id)
+    cache.tick()
+    assert cache.prefetch(1, [1, 2, 3], "a").started
+    cache.abandon(1)
+    assert (cache.evict(1), cache.evict_host(1)) == (1, 1)
+    (query,) = cache.jobs()
+    assert cache.span(query).namespace == "a"

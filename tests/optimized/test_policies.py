@@ -62,7 +62,7 @@ def test_it_lets_requests_wait_as_long() -> None:
         policies.STOPS, TIMEOUTS, BASES, (4, 1024, 4000), (0, 2, 256)
     ):
         fetches.settings = FetchSettings(stop=stop, timeout=timeout, timeout_basis=basis)
-        operation = Operation(1, Place(branch(Rated(0, 0, 0, 0)), 0), UNITS, 0)
+        operation = Operation(1, None, Place(branch(Rated(0, 0, 0, 0)), 0), UNITS, 0)
         operation.asked, operation.hit = asked, hit
         limit = policies.time_limit(timeout, policies.counted_units(basis, asked, hit * size))
         assert fetches.limit(operation) == limit

@@ -128,7 +128,7 @@ class Fetches:
         matched = found.known
         if not self.tree.has_host_copy(found.place):
             return Prefetched(False, matched, 0)
-        operation = Operation(rid, found.place, units, matched * self.size)
+        operation = Operation(rid, namespace, found.place, units, matched * self.size)
         if not self.reserve(operation, len(units) - matched * self.size):
             return Prefetched(False, matched, 0)
         try:

@@ -109,7 +109,7 @@ class HierarchicalCache(TieredCache):
         operation = work.operation
         if operation is not None:
             end = operation.start + len(work.names) * size
-            return Span(work.place.branch.namespace, operation.units[:end], operation.start)
+            return Span(operation.namespace, operation.units[:end], operation.start)
         units = self.tree.path_units(work.place)
         return Span(work.place.branch.namespace, units, len(units) - sum(hi - lo for _, lo, hi in work.runs) * size)
 

@@ -85,7 +85,8 @@ class Work:
 class Operation:
     """One prefetch.
 
-    ``units``: of the key, up to the last page to read; ``start``: how many of them come before those to read.
+    ``namespace``: of the key, also when what is cached of it is gone.  ``units``: of the key, up to the last page to
+    read; ``start``: how many of them come before those to read.
     ``anchor``: the place below which these will be attached.  ``names``: of the pages to read.  ``asked``: units to
     read, ``accounted``: what counts against the quota.  ``held``: host pages, for the first of ``names`` (for those
     behind the committed ones, once it has been left).  ``hit``: how many pages storage has, ``completed``: how many
@@ -93,6 +94,7 @@ class Operation:
     """
 
     rid: Hashable
+    namespace: Hashable
     anchor: Place
     units: Units
     start: int
