@@ -149,6 +149,7 @@ FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "refused_begin": 170}
 
 
 SHOWN_BY = {
+    ("aborted", "dropped"): "arrays",  # which isn't told how far an aborted request has come
     ("hit_counts", "match"): "matches-count-as-hits",
     ("hit_counts", "none"): "leaves-grow",
     ("timeout_basis", "hit"): "waits-for-what-was-found",
