@@ -154,6 +154,10 @@ class Line(NamedTuple):
         return joined(*(ACTIONS[on] for on in rows if on in ACTIONS))
 
 
+OCCASIONS = frozenset(On)
+"""All occasions."""
+
+
 def line(
     family: Family,
     call: str,
@@ -170,7 +174,10 @@ def line(
     effects: Row | None = None,
     plain: tuple[On, ...] = (),
 ) -> Line:
-    """A row of a call that may change something."""
+    """A row of a call that may change something; where it may be refused, each of its ``occasions`` may be its refusal too."""
+    if refusal is not Refusal.NEVER:
+        both = [name for on in occasions for name in (on, f"refused_{on}")]
+        occasions = tuple([On(name) for name in both if name in OCCASIONS])
     cells = dict(zip(Column, (refused, least, most, which, stays), strict=True))
     return Line(family, call, occasions, cells, how, refusal, amount, at, effects, plain=plain)
 

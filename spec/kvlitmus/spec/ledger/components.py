@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvlitmus.spec.law.actions import Cause, Row, What, because, joined
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, look, no
@@ -30,20 +32,20 @@ TOLD: Row = {What.TELL: because(Cause.CHANGED)}
 USES: Row = {what: because(Cause.KEY) for what in (What.USE, What.COUNT)}
 RETURNS: Row = {what: because(Cause.OVER) for what in (What.RELEASE, What.UNLOCK, What.END_JOB)}
 
+joint = partial(line, COMPONENTS, stays=by(ALL, later=BEHIND))
+"""A row of a call on components; unless it says more, what stays is what stays after each."""
+
 COMPONENT_LINES: tuple[Line, ...] = (
-    line(
-        COMPONENTS,
+    joint(
         "component_match",
         On.COMPONENT_MATCH,
         amount=Amount.KEY,
         plain=(On.MATCH, On.BEYOND),
         least=by("TREE-02 EVENT-09"),
         most=by("TREE-02 TREE-03 EVENT-08 MISUSE-13"),
-        stays=by(ALL, later=BEHIND),
         effects=joined(USES, BACKS),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_reset",
         On.COMPONENT_RESET,
         plain=(On.RESET,),
@@ -66,35 +68,29 @@ COMPONENT_LINES: tuple[Line, ...] = (
             },
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_alloc",
         On.COMPONENT_ALLOC,
-        On.REFUSED_COMPONENT_ALLOC,
         refusal=Refusal.NONE,
         amount=Amount.COUNTS,
         refused=by("POOL-07"),
         least=by("POOL-01"),
         most=by("POOL-01 POOL-04 EVICT-24 POOL-12", later="POOL-07", free="which place"),
-        stays=by(ALL, later=BEHIND),
         plain=(
             On.ALLOC,
             On.REFUSED_ALLOC,
         ),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_free",
         On.COMPONENT_FREE,
         amount=Amount.COUNTS,
         least=by("POOL-10 POOL-12", later="POOL-07"),
         most=by("POOL-10 POOL-12"),
-        stays=by(ALL, later=BEHIND),
         effects={What.RELEASE: because(Cause.GIVEN)},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_insert",
         On.COMPONENT_INSERT,
         amount=Amount.COUNTS,
@@ -102,7 +98,6 @@ COMPONENT_LINES: tuple[Line, ...] = (
         plain=(On.INSERT,),
         least=by("TREE-08 TREE-09 TREE-11 COMP-55 POOL-12", later="TREE-02"),
         most=by("TREE-08 TREE-09 TREE-11 TREE-22 COMP-15 COMP-53"),
-        stays=by(ALL, later=BEHIND),
         effects=joined(
             USES,
             BACKS,
@@ -114,26 +109,21 @@ COMPONENT_LINES: tuple[Line, ...] = (
             },
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_lock",
         On.COMPONENT_LOCK,
         least=by("COMP-10"),
         most=by("COMP-10"),
-        stays=by(ALL, later=BEHIND),
         effects=joined(BACKS, {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY)}),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_unlock",
         On.COMPONENT_UNLOCK,
         least=by("", later="COMP-12"),
         most=by("", later="LOCK-01"),
-        stays=by(ALL, later=BEHIND),
         effects={What.UNLOCK: because(Cause.GIVEN), What.USE: because(Cause.KEY)},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_evict",
         On.COMPONENT_EVICT,
         amount=Amount.COUNTS,
@@ -144,11 +134,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=by(f"{ALL} TREE-05 COMP-19 COMP-56", later=BEHIND),
         effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_prefetch",
         On.COMPONENT_PREFETCH,
-        On.REFUSED_COMPONENT_PREFETCH,
         refusal=Refusal.NOTHING_BEGUN,
         amount=Amount.KEY,
         at=1,
@@ -168,8 +156,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
             {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.ASKED), What.LOCK: because(Cause.COPYING)},
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_prefetch_found",
         On.COMPONENT_FOUND,
         amount=Amount.PLACES,
@@ -179,17 +166,14 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=by(f"{ALL} COMP-29", later=BEHIND),
         effects={What.GO_ON: because(Cause.FOUND), What.RELEASE: because(Cause.FOUND)},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_prefetch_settled",
         On.COMPONENT_SETTLED,
         least=by("COMP-29 POOL-12"),
         most=by("COMP-29"),
-        stays=by(ALL, later=BEHIND),
         effects=RETURNS,
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_prefetch_commit",
         On.COMPONENT_COMMIT,
         amount=Amount.PLACES,
@@ -199,8 +183,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=by(f"{ALL} COMP-29", later=BEHIND),
         effects=joined(RETURNS, TOLD, USES, {What.PLACE: because(Cause.COMMIT)}),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_prefetch_abort",
         On.COMPONENT_ABORT,
         least=by("COMP-29 POOL-12"),
@@ -208,11 +191,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=by(f"{ALL} COMP-29", later=BEHIND),
         effects=RETURNS,
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_back_up",
         On.COMPONENT_BACK_UP,
-        On.REFUSED_COMPONENT_BACK_UP,
         refusal=Refusal.NOTHING_BEGUN,
         refused=by("COMP-36"),
         least=by("COMP-32"),
@@ -235,11 +216,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
             },
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_load",
         On.COMPONENT_LOAD,
-        On.REFUSED_COMPONENT_LOAD,
         refusal=Refusal.NOTHING_BEGUN,
         amount=Amount.KEY,
         at=1,
@@ -266,13 +245,11 @@ COMPONENT_LINES: tuple[Line, ...] = (
             },
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_copied",
         On.COMPONENT_COPIED,
         least=by("COMP-29 COMP-15 POOL-12", later="TREE-02"),
         most=by("COMP-29 COMP-15"),
-        stays=by(ALL, later=BEHIND),
         effects=joined(
             TOLD,
             RETURNS,
@@ -284,8 +261,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
             },
         ),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_evict_host",
         On.COMPONENT_EVICT_HOST,
         amount=Amount.COUNTS,
@@ -296,43 +272,34 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
         effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_attach",
         On.COMPONENT_ATTACH,
         least=by("", later="COMP-59 COMP-22"),
         most=by("", later="COMP-20"),
-        stays=by(ALL, later=BEHIND),
         effects={},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_detach",
         On.COMPONENT_DETACH,
         least=by("COMP-29", later="COMP-58 COMP-20"),
         most=by("COMP-29 LOCK-01"),
-        stays=by(ALL, later=BEHIND),
         effects=RETURNS,
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_write",
         On.COMPONENT_WRITE,
-        On.REFUSED_COMPONENT_WRITE,
         refusal=Refusal.NOTHING_BEGUN,
         refused=by("COMP-59"),
         least=by("COMP-32"),
         most=by("COMP-32 COMP-58"),
-        stays=by(ALL, later=BEHIND),
         effects={What.BEGIN_JOB: because(Cause.ASKED), What.PIN: because(Cause.COPYING)},
     ),
-    line(
-        COMPONENTS,
+    joint(
         "component_written",
         On.COMPONENT_WRITTEN,
         least=by("", later="COMP-12"),
         most=by("LOCK-01"),
-        stays=by(ALL, later=BEHIND),
         effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
@@ -359,9 +326,11 @@ SERVES: Row = joined(
     },
 )
 
+served = partial(line, REQUESTS)
+"""A row of a call of requests."""
+
 REQUEST_LINES: tuple[Line, ...] = (
-    line(
-        REQUESTS,
+    served(
         "component_match",
         On.COMPONENT_MATCH,
         how="of requests",
@@ -372,8 +341,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         stays=by(SERVED, later="LOCK-01 COMP-63 CREQ-03"),
         effects=USES,
     ),
-    line(
-        REQUESTS,
+    served(
         "component_reset",
         On.COMPONENT_RESET,
         how="of requests",
@@ -382,11 +350,9 @@ REQUEST_LINES: tuple[Line, ...] = (
         stays=no("nothing stays"),
         effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),
     ),
-    line(
-        REQUESTS,
+    served(
         "component_start",
         On.COMPONENT_START,
-        On.REFUSED_COMPONENT_START,
         refusal=Refusal.NONE,
         amount=Amount.COUNT,
         at=1,
@@ -398,11 +364,9 @@ REQUEST_LINES: tuple[Line, ...] = (
         stays=by(f"{SERVED} LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=SERVES,
     ),
-    line(
-        REQUESTS,
+    served(
         "component_grow",
         On.COMPONENT_GROW,
-        On.REFUSED_COMPONENT_GROW,
         refusal=Refusal.NOTHING_BEGUN,
         amount=Amount.COUNT,
         at=1,
@@ -414,8 +378,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         stays=by(f"{SERVED} CREQ-05 LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
         effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),
     ),
-    line(
-        REQUESTS,
+    served(
         "component_finish",
         On.COMPONENT_FINISH,
         least=by("POOL-12", later="CREQ-03"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvlitmus.spec.law.actions import Cause, Row, What, because
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import Amount, Cell, Family, Line, Refusal, by, done_to, line, look, no
@@ -11,9 +13,11 @@ STORES, SPARSE = Family.STORES, Family.SPARSE
 READS: Row = {What.READ: because(Cause.ASKED)}
 WRITES: Row = {What.PUT: because(Cause.ASKED)}
 
+stored = partial(line, STORES)
+"""A row of a page store."""
+
 STORE_LINES: tuple[Line, ...] = (
-    line(
-        STORES,
+    stored(
         "store_exists",
         On.STORE_EXISTS,
         On.STORE_LOOKUP,
@@ -25,8 +29,7 @@ STORE_LINES: tuple[Line, ...] = (
         effects={What.ASK: because(Cause.ASKED)},
     ),
     *(
-        line(
-            STORES,
+        stored(
             call,
             on,
             On.STORE_LOOKUP,
@@ -42,8 +45,7 @@ STORE_LINES: tuple[Line, ...] = (
             ("store_get_into", On.STORE_GET_INTO, "STORE-13", "STORE-13"),
         )
     ),
-    line(
-        STORES,
+    stored(
         "store_put",
         On.STORE_PUT,
         On.STORE_LOOKUP,
@@ -57,8 +59,7 @@ STORE_LINES: tuple[Line, ...] = (
         stays=by("", later="STORE-04 STORE-06"),
         effects=WRITES,
     ),
-    line(
-        STORES,
+    stored(
         "store_clear",
         On.STORE_CLEAR,
         least=by("STORE-16", later="STORE-05"),
@@ -101,13 +102,14 @@ def kept(ids: str) -> Cell:
 TAKES: Row = {What.HOST_TAKE: because(Cause.WANTED)}
 GIVES: Row = {What.HOST_RELEASE: because(Cause.GIVEN), What.RELEASE: because(Cause.GIVEN)}
 
+sparse = partial(line, SPARSE, stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"))
+"""A row of a sparse host pool; unless it says otherwise, other rows stay, and places."""
+
 SPARSE_LINES: tuple[Line, ...] = (
     look(SPARSE, "sparse_shape", "", why="it is asked once: rows and widths are the pool's own"),
-    line(
-        SPARSE,
+    sparse(
         "sparse_request",
         On.SPARSE_REQUEST,
-        On.REFUSED_SPARSE_REQUEST,
         plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         amount=Amount.COUNT,
@@ -118,18 +120,15 @@ SPARSE_LINES: tuple[Line, ...] = (
         stays=kept(f"{HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_read",
         On.SPARSE_READ,
         least=by("SPARSE-07"),
         most=by("SPARSE-07"),
-        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={},
     ),
     *(
-        line(
-            SPARSE,
+        sparse(
             call,
             On.SPARSE_FREE,
             least=by("SPARSE-06 SPARSE-17 SPARSE-59 SPARSE-60", later="POOL-04 SPARSE-07 SPARSE-09 SPARSE-13"),
@@ -147,13 +146,10 @@ SPARSE_LINES: tuple[Line, ...] = (
         "",
         why="how much the device has room for is no part of the pool; what it lets in is judged",
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_stage",
         On.SPARSE_REQUEST,
         On.SPARSE_STAGE,
-        On.REFUSED_SPARSE_REQUEST,
-        On.REFUSED_SPARSE_STAGE,
         plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42"),
@@ -162,8 +158,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         stays=kept(f"SPARSE-34 {HOST_ALONE} SPARSE-48"),
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_copied",
         On.SPARSE_COPIED,
         least=by("SPARSE-06 SPARSE-34"),
@@ -172,14 +167,12 @@ SPARSE_LINES: tuple[Line, ...] = (
         effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
     ),
     look(SPARSE, "sparse_copying", "SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
-    line(
-        SPARSE,
+    sparse(
         "sparse_ready",
         On.SPARSE_READY,
         least=by("SPARSE-32"),
         most=by("SPARSE-30"),
         which=by("SPARSE-31"),
-        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.END_JOB: because(Cause.LANDED), What.RESTORE: because(Cause.WANTED)},
     ),
     look(
@@ -188,13 +181,10 @@ SPARSE_LINES: tuple[Line, ...] = (
         "",
         why="how much the device has room for is no part of the pool; what it lets in is judged",
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_prealloc",
         On.SPARSE_REQUEST,
         On.SPARSE_PREALLOC,
-        On.REFUSED_SPARSE_REQUEST,
-        On.REFUSED_SPARSE_PREALLOC,
         plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42"),
@@ -204,8 +194,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
     ),
     look(SPARSE, "sparse_destinations", "SPARSE-47", On.SPARSE_PREALLOC),
-    line(
-        SPARSE,
+    sparse(
         "sparse_transferred",
         On.SPARSE_TRANSFERRED,
         least=by("SPARSE-06 SPARSE-48"),
@@ -219,17 +208,14 @@ SPARSE_LINES: tuple[Line, ...] = (
     ),
     look(SPARSE, "sparse_transferring", "SPARSE-48", On.SPARSE_TRANSFERRED, On.SPARSE_PREALLOC, On.SPARSE_FREE),
     look(SPARSE, "sparse_buffer", "SPARSE-25", On.SPARSE_SWAP),
-    line(
-        SPARSE,
+    sparse(
         "sparse_admit",
         On.SPARSE_ADMIT,
         least=by("SPARSE-52", later="SPARSE-01 SPARSE-25 SPARSE-27 SPARSE-38 SPARSE-55"),
         most=by("SPARSE-52", later="SPARSE-28"),
-        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.TAKE: because(Cause.WANTED), What.RESTORE: because(Cause.WANTED)},
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_swap",
         On.SPARSE_SWAP,
         On.SPARSE_MISUSE,
@@ -250,11 +236,9 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_FREE,
     ),
     look(SPARSE, "sparse_device_buffer", "SPARSE-52 SPARSE-53 SPARSE-54 SPARSE-65", On.SPARSE_GROW, On.SPARSE_ADMIT),
-    line(
-        SPARSE,
+    sparse(
         "sparse_grow",
         On.SPARSE_GROW,
-        On.REFUSED_SPARSE_GROW,
         refusal=Refusal.NONE,
         refused=by("SPARSE-57"),
         least=by("SPARSE-52 SPARSE-55 SPARSE-58"),
@@ -262,12 +246,10 @@ SPARSE_LINES: tuple[Line, ...] = (
         stays=kept("SPARSE-06 SPARSE-17 SPARSE-48 SPARSE-53 SPARSE-54 SPARSE-56"),
         effects={What.TAKE: because(Cause.WANTED)},
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_back_up",
         On.SPARSE_REQUEST,
         On.SPARSE_BACKUP,
-        On.REFUSED_SPARSE_REQUEST,
         plain=(On.ALLOC,),
         refusal=Refusal.NONE,
         refused=by("SPARSE-09 SPARSE-42 SPARSE-38"),
@@ -276,8 +258,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         stays=kept(f"{HOST_ALONE} {PLACES}"),
         effects=TAKES,
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_reserve",
         On.SPARSE_RESERVE,
         refusal=Refusal.FALSE,
@@ -286,18 +267,15 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-40", free="how many are admitted"),
         least=by("", later="SPARSE-13 SPARSE-42"),
         most=by("SPARSE-39", later="SPARSE-09"),
-        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={What.PIN: because(Cause.ASKED)},
     ),
-    line(
-        SPARSE,
+    sparse(
         "sparse_connect",
         On.SPARSE_CONNECT,
         refusal=Refusal.FALSE,
         refused=by("SPARSE-22"),
         least=by("SPARSE-22"),
         most=by("SPARSE-22", later="SPARSE-12"),
-        stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"),
         effects={},
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import Amount, Cell, Family, Line, Refusal, by, done_to, line, look, no
 
@@ -24,12 +26,17 @@ ROOM_INSIDE: Cell = by("POOL-20 EVICT-05 EVICT-06 EVICT-20")
 ROOM_ENOUGH: Cell = by("REQ-14")
 
 
+flat = partial(line, FLAT, stays=by(KEPT))
+"""A row of a flat cache; unless it says more, what stays is what stays after each call."""
+tiered = partial(line, TIERS)
+"""A row of a hierarchy."""
+
+
 def taking(
     call: str, *own: On, least: Cell, most: str = "", refused: Cell = ROOM_ENOUGH, free: str = "which page"
 ) -> Line:
     """The row of a call by which a request gets pages; ``most``: the rules of that call alone."""
-    return line(
-        FLAT,
+    return flat(
         call,
         *own,
         refusal=Refusal.NONE,
@@ -42,11 +49,9 @@ def taking(
 
 
 FLAT_LINES: tuple[Line, ...] = (
-    line(
-        FLAT,
+    flat(
         "alloc",
         On.ALLOC,
-        On.REFUSED_ALLOC,
         refusal=Refusal.NONE,
         amount=Amount.COUNT,
         refused=by("POOL-07"),
@@ -56,8 +61,7 @@ FLAT_LINES: tuple[Line, ...] = (
         stays=LEFT._replace(rules=(*LEFT.rules, "POOL-04", "EVICT-24")),
     ),
     *(
-        line(
-            FLAT,
+        flat(
             call,
             own,
             On.EXTEND_BATCH,
@@ -72,55 +76,44 @@ FLAT_LINES: tuple[Line, ...] = (
         )
         for call, own in (("alloc_extend", On.ALLOC_EXTEND), ("alloc_decode", On.ALLOC_DECODE))
     ),
-    line(
-        FLAT,
+    flat(
         "free",
         On.FREE,
         amount=Amount.ITEMS,
         least=by("POOL-09 POOL-10 POOL-12 POOL-14 TREE-19", later="REQ-15 EVICT-20", free="reclaimed"),
         most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
-        stays=by(KEPT),
     ),
-    line(
-        FLAT,
+    flat(
         "free",
         On.GROUP_OPEN,
         On.IN_GROUP,
         how="in a group",
         least=no("nothing is free before the group ends"),
         most=by("POOL-19"),
-        stays=by(KEPT),
     ),
-    line(
-        FLAT,
+    flat(
         "free_group_begin",
         On.GROUP_OPEN,
         least=no("it takes nothing: what is freed from then on waits"),
-        stays=by(KEPT),
     ),
-    line(
-        FLAT,
+    flat(
         "free_group_end",
         On.FREE,
         On.GROUP_END,
         On.GROUP_CLOSED,
         least=by("POOL-09 POOL-10 POOL-12", later="REQ-15 EVICT-20"),
         most=by("POOL-09 POOL-10 POOL-11 POOL-12"),
-        stays=by(KEPT),
     ),
-    line(
-        FLAT,
+    flat(
         "reset",
         On.RESET,
         least=by("POOL-16 POOL-22 POOL-14 TREE-19", later="TREE-02"),
         most=by("POOL-11 POOL-12"),
         stays=no("nothing stays"),
     ),
-    line(
-        FLAT,
+    flat(
         "flush",
         On.FLUSH,
-        On.REFUSED_FLUSH,
         refusal=Refusal.FALSE,
         refused=by("EVICT-26", free="flushes an idle cache"),
         least=by("EVICT-25 POOL-12 POOL-14 TREE-19", later="TREE-02"),
@@ -128,8 +121,7 @@ FLAT_LINES: tuple[Line, ...] = (
         which=no("all go that nobody protects"),
         stays=by(f"EVICT-25 {KEPT}"),
     ),
-    line(
-        FLAT,
+    flat(
         "match",
         On.MATCH,
         amount=Amount.KEY,
@@ -137,8 +129,7 @@ FLAT_LINES: tuple[Line, ...] = (
         most=by("TREE-01 TREE-02 TREE-10", free="inside a page"),
         stays=by(f"TREE-04 TREE-22 {KEPT}", free="expiry"),
     ),
-    line(
-        FLAT,
+    flat(
         "insert",
         On.INSERT,
         amount=Amount.KEY,
@@ -146,24 +137,21 @@ FLAT_LINES: tuple[Line, ...] = (
         most=by("TREE-08 TREE-09 TREE-11 TREE-12"),
         stays=by(f"TREE-08 TREE-12 TREE-22 {KEPT}"),
     ),
-    line(
-        FLAT,
+    flat(
         "lock",
         On.LOCK,
         least=by("LOCK-04 TREE-24"),
         most=by("LOCK-04 TREE-24"),
         stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
     ),
-    line(
-        FLAT,
+    flat(
         "unlock",
         On.UNLOCK,
         least=by("LOCK-04 LOCK-06 TREE-24", later="EVICT-01 EVICT-21 REQ-15", free="late unlock"),
         most=by("LOCK-04 TREE-24 LOCK-01", later="TREE-20 EVICT-03"),
         stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
     ),
-    line(
-        FLAT,
+    flat(
         "evict",
         On.EVICT,
         amount=Amount.COUNT,
@@ -172,42 +160,36 @@ FLAT_LINES: tuple[Line, ...] = (
         which=by(f"{ORDER} EVICT-03", free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 EVICT-22 {KEPT}"),
     ),
-    line(
-        FLAT,
+    flat(
         "take_back",
         On.TAKE_BACK,
         amount=Amount.COUNT,
         at=1,
         least=by("REQ-16 REQ-17 POOL-12", later="POOL-17 REQ-04 TREE-08"),
         most=by("REQ-17 POOL-11 POOL-12", later="POOL-17"),
-        stays=by(KEPT),
     ),
-    line(
-        FLAT,
+    flat(
         "retract",
         On.RETRACT,
-        On.REFUSED_RETRACT,
         refusal=Refusal.FALSE,
         refused=by("REQ-19", free="room on the host"),
         least=by("REQ-07 POOL-12 POOL-14 TREE-19", later="REQ-01 REQ-02 REQ-15 EVICT-20"),
         most=by("REQ-09 POOL-12"),
         stays=by(f"REQ-09 {KEPT}"),
     ),
-    line(FLAT, "discard", On.DISCARD, least=by("", later="REQ-19"), most=by(POOLED), stays=by(KEPT)),
+    flat("discard", On.DISCARD, least=by("", later="REQ-19"), most=by(POOLED)),
     taking(
         "begin",
         On.BEGIN,
-        On.REFUSED_BEGIN,
         refused=by("REQ-14 REQ-15", free="room at begin, watermark, spare pages"),
         least=by("REQ-01 TREE-02 TREE-20"),
         most="TREE-01 TREE-02 TREE-10",
         free="which page, spare pages, inside a page",
     ),
-    taking("fork", On.FORK, On.REFUSED_FORK, least=by("REQ-01 REQ-02 REQ-18"), most="REQ-18 POOL-15"),
+    taking("fork", On.FORK, least=by("REQ-01 REQ-02 REQ-18"), most="REQ-18 POOL-15"),
     taking(
         "resume",
         On.RESUME,
-        On.REFUSED_RESUME,
         least=by("REQ-01 REQ-02", later="REQ-19"),
         most="REQ-03 POOL-15",
         free="which page, shares what is cached",
@@ -215,14 +197,12 @@ FLAT_LINES: tuple[Line, ...] = (
     taking(
         "grow",
         On.GROW,
-        On.REFUSED_GROW,
         refused=by("REQ-14", free="room at begin, spare pages"),
         least=by("REQ-01 POOL-17"),
         free="which page, spare pages",
     ),
     *(
-        line(
-            FLAT,
+        flat(
             call,
             On.PUBLISH,
             own,
@@ -236,8 +216,7 @@ FLAT_LINES: tuple[Line, ...] = (
         )
     ),
     *(
-        line(
-            FLAT,
+        flat(
             call,
             On.END,
             *own,
@@ -258,8 +237,7 @@ FLAT_LINES: tuple[Line, ...] = (
     look(FLAT, "events", "EVENT-01 EVENT-02 EVENT-04 EVENT-05 EVENT-06 EVENT-07 EVENT-10", On.FLAT_CALL),
     look(FLAT, "raw_array", "", why="it makes what callers pass; the cache isn't asked"),
     *(
-        line(
-            FLAT,
+        flat(
             call,
             *own,
             least=by(f"{least} MISUSE-12"),
@@ -287,8 +265,7 @@ WAITS = no("it is told how far the work has come; the cache decides when it take
 FETCHED = "FETCH-14 FETCH-15"
 
 TIER_LINES: tuple[Line, ...] = (
-    line(
-        TIERS,
+    tiered(
         "insert",
         On.INSERT,
         how="above a host",
@@ -297,8 +274,7 @@ TIER_LINES: tuple[Line, ...] = (
         which=by("EVICT-05 EVICT-06"),
         stays=by(f"{HELD} {ALSO} TREE-08"),
     ),
-    line(
-        TIERS,
+    tiered(
         "match",
         On.MATCH,
         how="above a host",
@@ -306,8 +282,7 @@ TIER_LINES: tuple[Line, ...] = (
         most=by("TREE-02 TIER-10"),
         stays=by(f"TREE-04 TIER-33 FETCH-19 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "evict",
         On.EVICT,
         how="above a host",
@@ -317,8 +292,7 @@ TIER_LINES: tuple[Line, ...] = (
         which=by(ORDER, free="which of equals, own order, batches"),
         stays=by(f"EVICT-03 EVICT-04 TIER-13 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "evict_host",
         On.EVICT_HOST,
         amount=Amount.COUNT,
@@ -327,11 +301,9 @@ TIER_LINES: tuple[Line, ...] = (
         which=by("EVICT-03 EVICT-05 EVICT-06"),
         stays=by(f"EVICT-03 EVICT-04 TIER-11 FETCH-19 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "load_back",
         On.LOAD_BACK,
-        On.REFUSED_LOAD_BACK,
         refusal=Refusal.NO_SLOTS,
         amount=Amount.KEY,
         refused=by("LOAD-03", free="worth a load"),
@@ -340,12 +312,10 @@ TIER_LINES: tuple[Line, ...] = (
         which=by("EVICT-05 EVICT-06", later="EVICT-20"),
         stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "load_back_within",
         On.LOAD_BACK,
         On.LIMITED_LOAD_BACK,
-        On.REFUSED_LOAD_BACK,
         refusal=Refusal.NO_SLOTS,
         refused=by("LOAD-03", free="worth a load"),
         least=by("LOAD-01 LOAD-11"),
@@ -354,7 +324,7 @@ TIER_LINES: tuple[Line, ...] = (
         stays=by(f"LOAD-04 LOAD-05 {HELD} {ALSO}"),
     ),
     *(
-        line(TIERS, "advance", *own, how=how, least=least, most=most, stays=by(f"{stays} {HELD} {ALSO}"))
+        tiered("advance", *own, how=how, least=least, most=most, stays=by(f"{stays} {HELD} {ALSO}"))
         for how, own, least, most, stays in (
             (
                 "a copy has landed",
@@ -388,8 +358,7 @@ TIER_LINES: tuple[Line, ...] = (
             ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-15"), FETCHED),
         )
     ),
-    line(
-        TIERS,
+    tiered(
         "tick",
         On.TICK,
         On.PREFETCH_TICK,
@@ -406,11 +375,9 @@ TIER_LINES: tuple[Line, ...] = (
         which=by("EVICT-05 EVICT-06"),
         stays=by(f"LOAD-09 {FETCHED} {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "prefetch",
         On.PREFETCH,
-        On.REFUSED_PREFETCH,
         On.GATED_PREFETCH,
         refusal=Refusal.NOTHING_BEGUN,
         amount=Amount.KEY,
@@ -421,9 +388,8 @@ TIER_LINES: tuple[Line, ...] = (
         which=by("EVICT-05 EVICT-06"),
         stays=by(f"FETCH-02 FETCH-04 {HELD} {ALSO}"),
     ),
-    line(TIERS, "raw_prefetch", least=by("MISUSE-12"), most=by("MISUSE-12"), stays=by("MISUSE-12"), effects={}),
-    line(
-        TIERS,
+    tiered("raw_prefetch", least=by("MISUSE-12"), most=by("MISUSE-12"), stays=by("MISUSE-12"), effects={}),
+    tiered(
         "poll",
         On.POLL,
         refusal=Refusal.FALSE,
@@ -432,16 +398,14 @@ TIER_LINES: tuple[Line, ...] = (
         most=by("FETCH-11 FETCH-12"),
         stays=by(f"FETCH-14 FETCH-17 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "abandon",
         On.ABANDON,
         least=by("TIER-40 FRAME-05 FETCH-07", later="LIFE-08 LIFE-16 FETCH-11"),
         most=by("FETCH-14 FETCH-15 FETCH-17"),
         stays=by(f"{FETCHED} FETCH-17 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "attach",
         On.ATTACH,
         refusal=Refusal.FALSE,
@@ -450,8 +414,7 @@ TIER_LINES: tuple[Line, ...] = (
         most=by("LIFE-17"),
         stays=by(f"LIFE-02 LIFE-04 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "detach",
         On.DETACH,
         refusal=Refusal.FALSE,
@@ -460,8 +423,7 @@ TIER_LINES: tuple[Line, ...] = (
         most=by("LIFE-02 LIFE-04"),
         stays=by(f"LIFE-02 LIFE-04 {HELD} {ALSO}"),
     ),
-    line(
-        TIERS,
+    tiered(
         "reset",
         On.RESET,
         how="above a host",
@@ -473,8 +435,7 @@ TIER_LINES: tuple[Line, ...] = (
         done_to(TIERS, call, on, stays=BELOW)
         for call, on in (("fail_host_alloc", On.FAULT), ("fail_copy", On.FAULT), ("set_clock", On.CLOCK))
     ),
-    line(
-        TIERS,
+    tiered(
         "fail_memory",
         On.FAULT,
         On.OUT_OF_MEMORY,
@@ -492,7 +453,7 @@ TIER_LINES: tuple[Line, ...] = (
     look(TIERS, "tiers", "POOL-12 TREE-06 TIER-04 TREE-05"),
     look(TIERS, "jobs", "TIER-40 BACKUP-03", On.TICK),
     look(TIERS, "occupied", "FETCH-07"),
-    line(TIERS, "loaded", On.LOADED, least=by("FETCH-16"), most=by("FETCH-16 LIFE-15"), stays=by(f"{HELD} {ALSO}")),
+    tiered("loaded", On.LOADED, least=by("FETCH-16"), most=by("FETCH-16 LIFE-15"), stays=by(f"{HELD} {ALSO}")),
 )
 
 PURE_LINES: tuple[Line, ...] = (
