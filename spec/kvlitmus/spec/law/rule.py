@@ -253,7 +253,7 @@ def said_before(id: str) -> tuple[str, ...]:
 def rule(
     id: str,
     *,
-    kind: Kind = Kind.STEP,
+    kind: Kind | None = None,
     on: On | What | tuple[On | What, ...] = (),
     strength: Strength = Strength.MUST,
     pack: str = "",
@@ -266,12 +266,12 @@ def rule(
     """Register a predicate as a rule; the predicate itself is returned unchanged.
 
     ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless ``pack`` says otherwise.
-    ``kind`` says when it is judged: after steps, if it isn't given.  ``on`` names the occasions on which a step rule is
-    judged, or an effect: then these are all occasions that may have it (:mod:`kvlitmus.spec.law.actions`).  ``needs`` names
-    capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the map's id, a
-    paper, an upstream change).  ``reference`` is the function of the reference that shows how one correct cache keeps
-    the rule.  ``allowed`` is a format string over the facts that says what would have been right; it is shown in
-    explanations.  ``premise``: see :class:`Rule`.
+    ``on`` names the occasions on which a rule of steps is judged, or an effect: then these are all occasions that may
+    have it (:mod:`kvlitmus.spec.law.actions`).  A rule without any is an invariant, unless ``kind`` says what else it
+    is.  ``needs`` names capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes
+    from (the map's id, a paper, an upstream change).  ``reference`` is the function of the reference that shows how one
+    correct cache keeps the rule.  ``allowed`` is a format string over the facts that says what would have been right;
+    it is shown in explanations.  ``premise``: see :class:`Rule`.
 
     Raises ``ValueError`` for an id that is in use, retired or malformed, an unknown fact, and a rule without a sentence.
     """
@@ -295,7 +295,7 @@ def rule(
             title=predicate.__name__.replace("_", " "),
             text=" ".join(text.split()),
             strength=strength,
-            kind=kind,
+            kind=kind or (Kind.STEP if on else Kind.STATE),
             pack=pack or prefix.lower(),
             on=occasions_of_rule(on),
             facts=facts,

@@ -19,7 +19,7 @@ from itertools import takewhile
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.prefix.advance import used_path
 from kvlitmus.spec.prefix.calls import End, Insert, Publish, Slots
 from kvlitmus.spec.prefix.evictable import droppable
@@ -323,7 +323,6 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
 
 @rule(
     "BACKUP-03",
-    kind=Kind.STATE,
     needs=("tiers", "steps"),
     source="R-WB-04, R-WB-07, R-LB-05",
     reference="prefix.life.tick",
@@ -337,7 +336,6 @@ def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
 
 @rule(
     "BACKUP-04",
-    kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
     reference="prefix.put.start_puts",
@@ -350,7 +348,6 @@ def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
 
 @rule(
     "BACKUP-05",
-    kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
     reference="prefix.put.start_puts",
@@ -363,7 +360,6 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> boo
 
 @rule(
     "BACKUP-06",
-    kind=Kind.STATE,
     needs=("lifecycle", "data"),
     source="R-BK-01",
     reference="prefix.put.accepted",
@@ -376,7 +372,6 @@ def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[i
 
 @rule(
     "BACKUP-07",
-    kind=Kind.STATE,
     needs=("lifecycle", "steps"),
     source="R-BK-04",
     reference="prefix.put.accepted",
@@ -389,7 +384,6 @@ def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bo
 
 @rule(
     "BACKUP-08",
-    kind=Kind.STATE,
     needs=("lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-05; H-16",
     reference="prefix.put.accepted",

@@ -15,7 +15,7 @@ from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.prefix.batches import Batch
 from kvlitmus.spec.prefix.calls import Begin, Match, Reset
 from kvlitmus.spec.prefix.late_events import Late, followed
@@ -208,7 +208,6 @@ def remembered(then: State, setting: Setting, call: PlainCall, answer: object, a
 
 @rule(
     "EVENT-01",
-    kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
@@ -253,7 +252,6 @@ def events_tell_what_the_host_has(told_host: AbstractSet[Name], host_lately: Seq
 
 @rule(
     "EVENT-04",
-    kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
@@ -267,7 +265,6 @@ def a_copy_is_told_once(told_again: Sequence[str]) -> bool:
 
 @rule(
     "EVENT-05",
-    kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
@@ -280,7 +277,6 @@ def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
 
 @rule(
     "EVENT-06",
-    kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
@@ -293,7 +289,6 @@ def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
 
 @rule(
     "EVENT-07",
-    kind=Kind.STATE,
     needs=("events",),
     source="R-EVT-01",
     reference="prefix.event.changes",
@@ -359,7 +354,6 @@ def a_number_stands_for_one_batch(number_taken: bool) -> bool:
 
 @rule(
     "EVENT-12",
-    kind=Kind.STATE,
     strength=Strength.SHOULD,
     needs=STREAM,
     source="R-EVT-01; vllm#58119",

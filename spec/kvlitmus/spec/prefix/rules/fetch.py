@@ -21,7 +21,7 @@ from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.evictable import droppable, reclaimable
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.partial import known_part, run_of, surely
@@ -435,7 +435,6 @@ def a_prefetch_skips_what_is_cached(fetch_matched: Tokens, known_certain: Tokens
 
 @rule(
     "FETCH-07",
-    kind=Kind.STATE,
     needs=("prefetching",),
     source="R-PF-05; H-40, sglang#30053",
     reference="prefix.hierarchy.occupied",
@@ -463,7 +462,6 @@ def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: T
 
 @rule(
     "FETCH-09",
-    kind=Kind.STATE,
     needs=("prefetching", "lifecycle"),
     source="R-PFT-02",
     reference="prefix.fetch.read",
@@ -583,7 +581,6 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
 @rule(
     "FETCH-17",
     on=(On.POLL, On.ABANDON),
-    strength=Strength.MUST,
     needs=("tiers",),
     source="R-PFT-07; H-58",
     reference="prefix.fetch.poll",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.prefix.calls import Reset
 from kvlitmus.spec.prefix.rules import fetch as _fetch  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -236,7 +236,6 @@ def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[Pa
 
 @rule(
     "LIFE-17",
-    kind=Kind.STATE,
     needs=("tiers", "reattach"),
     source="R-LIFE-03, R-LIFE-04; H-06",
     reference="prefix.life.detach",

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, Loaded
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.evictable import certainly_evictable
 from kvlitmus.spec.prefix.partial import cached_pages, cached_range, free_least, run_of
@@ -352,7 +352,6 @@ def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: T
 
 @rule(
     "LOAD-08",
-    kind=Kind.STATE,
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329, vllm#49250, sglang#38427",
     reference="prefix.load.acknowledge_loads",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
@@ -21,7 +21,6 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 @rule(
     "LOCK-01",
-    kind=Kind.STATE,
     needs=("lookup",),
     source="R-LK-01, R-EV-01; LMCache#993",
     reference="prefix.perform.least_valuable",
@@ -37,7 +36,6 @@ def what_is_locked_stays_where_it_is(
 
 @rule(
     "LOCK-02",
-    kind=Kind.STATE,
     needs=("counters", "inspect"),
     source="R-LK-02; sglang#10637, mllm#656",
     reference="prefix.perform.sizes",
@@ -53,7 +51,6 @@ def the_tree_counts_what_is_protected(
 
 @rule(
     "LOCK-03",
-    kind=Kind.STATE,
     needs=("locks", "inspect"),
     source="R-LK-03",
     reference="prefix.perform.lock",
@@ -66,7 +63,6 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
 
 @rule(
     "LOCK-04",
-    kind=Kind.STATE,
     needs=("lookup", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="prefix.perform.lock",
@@ -98,7 +94,6 @@ def locking_moves_nothing(
 
 @rule(
     "LOCK-06",
-    kind=Kind.STATE,
     needs=("counters",),
     source="R-LK-05; LMCache#1075",
     reference="prefix.perform.unlock",

@@ -18,7 +18,7 @@ from typing import Any
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import spare_pages as _spare_pages  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.advance import extended_by, opened_by, opened_needed_by
 from kvlitmus.spec.prefix.calls import (
@@ -349,7 +349,7 @@ def freeing_makes_the_pages_available(
     return least <= available_after - available_before <= most
 
 
-@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="prefix.perform.free_pages")
+@rule("POOL-11", source="R-DEV-08, R-HOST-06", reference="prefix.perform.free_pages")
 def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: frozenset[PageNo]) -> bool:
     """The free list MUST NOT contain a page twice."""
     return len(free_listed) == len(free_after)
@@ -357,7 +357,6 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
 
 @rule(
     "POOL-12",
-    kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-LIFE-04, R-PFC-02, R-TR-09, R-WB-06; map §2.2, I1, sglang#27731",
     reference="prefix.perform.free_pages",
     allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller; here {odd_homes}",
@@ -377,7 +376,7 @@ def every_page_has_exactly_one_home(
     return one_home(usable, (free_after, cached_homes, owned_after), waiting_after) and not misplaced_on_host
 
 
-@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="prefix.perform.available")
+@rule("POOL-13", source="R-DEV-04", reference="prefix.perform.available")
 def the_pool_counts_its_free_list(
     available_after: Tokens, free_listed: Sequence[PageNo], page_size: int, claimable: Tokens
 ) -> bool:
@@ -387,7 +386,6 @@ def the_pool_counts_its_free_list(
 
 @rule(
     "POOL-14",
-    kind=Kind.STATE,
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
     reference="prefix.perform.free_pages",
@@ -409,7 +407,7 @@ def the_counters_add_up(
     return -(len(waiting_after) + spares_unseen) * page_size <= beyond <= (evictable if may_evict else 0)
 
 
-@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="prefix.perform.free_pages")
+@rule("POOL-15", source="R-DEV-08; sglang#27731, sglang#38941", reference="prefix.perform.free_pages")
 def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     """Two requests or callers MUST NOT own the same page."""
     return not owned_twice
@@ -418,7 +416,6 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
 @rule(
     "POOL-16",
     on=(On.RESET,),
-    strength=Strength.MUST,
     needs=("reset",),
     source="R-DEV-11",
     reference="prefix.perform.free_pages",

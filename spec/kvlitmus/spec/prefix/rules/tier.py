@@ -17,7 +17,7 @@ from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, Strength, rule
+from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.evictable import droppable
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -193,7 +193,6 @@ def failed(below: Tiers, kind: str) -> frozenset[Name]:
 
 @rule(
     "TIER-04",
-    kind=Kind.STATE,
     needs=("tiers",),
     source="R-EV-09, R-HT-01, I7; sglang#30106",
     reference="prefix.tier.known_prefix",
@@ -206,7 +205,6 @@ def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> b
 
 @rule(
     "TIER-08",
-    kind=Kind.STATE,
     needs=("tiers", "data"),
     source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-LB-06, R-PFC-04, R-PFT-03; H-13, H-14, H-29, sglang#27631, sglang#31427",
     reference="prefix.backup.land",
@@ -220,7 +218,6 @@ def each_tier_holds_what_belongs_there(wrong_pages: Sequence[Held]) -> bool:
 # Beside POOL-13: that needs the port of a pool, which a hierarchy that serves requests need not have.
 @rule(
     "TIER-09",
-    kind=Kind.STATE,
     needs=("tiers", "host"),
     source="R-HOST-02",
     reference="prefix.tier.allocate",
@@ -248,7 +245,6 @@ def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) 
 
 @rule(
     "TIER-11",
-    kind=Kind.STATE,
     needs=("tiers",),
     source="R-PF-10, R-BK-02, R-LB-06, R-LK-08; H-29",
     reference="prefix.tier.evict_host",
@@ -262,7 +258,6 @@ def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping
 
 @rule(
     "TIER-12",
-    kind=Kind.STATE,
     needs=("tiers", "prefetching"),
     source="R-PF-10",
     reference="prefix.tier.evict_host",

@@ -18,7 +18,7 @@ from itertools import takewhile
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import calls, effects, partial
 from kvlitmus.spec.prefix.advance import (
     computed_pages,
@@ -312,7 +312,6 @@ def a_match_moves_nothing(
 
 @rule(
     "TREE-05",
-    kind=Kind.STATE,
     needs=("lookup",),
     source="R-TR-01, R-EV-02, R-EV-05, R-HT-01 (S1, S2), R-PFC-07; H-28, sglang#27562, sglang#30106",
     reference="prefix.perform.in_order",
@@ -327,7 +326,6 @@ def what_is_cached_can_be_reached(cut_off: Sequence[Name]) -> bool:
 
 @rule(
     "TREE-06",
-    kind=Kind.STATE,
     needs=("lookup", "inspect"),
     source="R-TR-05, R-HOST-04, R-HOST-05; H-45, sglang#28692, sglang#36696",
     reference="prefix.perform.least_valuable",
@@ -342,7 +340,6 @@ def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_page
 
 @rule(
     "TREE-07",
-    kind=Kind.STATE,
     needs=("lookup",),
     source="R-TR-09; sglang#35270",
     reference="prefix.perform.free_pages",
@@ -433,7 +430,6 @@ def an_insert_frees_nothing_but_duplicates(
 
 @rule(
     "TREE-13",
-    kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11, R-HT-01; sglang#9776, sglang#18843",
     reference="prefix.perform.insert",
@@ -447,7 +443,6 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
 
 @rule(
     "TREE-14",
-    kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11, R-HT-01",
     reference="prefix.perform.insert",

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
-from kvlitmus.spec.law.rule import Kind, rule
+from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.advance import duplicate_pages, inserted_already, opened_by
 from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Insert, Match, Resume
@@ -243,7 +243,6 @@ def an_allocation_takes_from_what_is_available(
 
 @rule(
     "TREE-19",
-    kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
     reference="prefix.perform.free_pages",
     allowed="{cached_least} to {cached_most} pages neither available nor owned",
@@ -296,7 +295,6 @@ def a_refused_request_keeps_nothing(made_available: Tokens) -> bool:
 
 @rule(
     "TREE-24",
-    kind=Kind.STATE,
     needs=("counters",),
     source="R-LK-02; sglang#10637, mllm#656",
     reference="prefix.perform.sizes",
