@@ -105,7 +105,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_words_names_and_folders_change_nothing_but_the_pins_of_sentences(tmp_path: Path, here: Any) -> None:
     copy = Copy(tmp_path)
     # Words: of facts, of helpers, of litmus tests, in comments; and of two rules.
-    copy.change("The length of the hit.", "How long the hit is.", "tree_facts.py")
+    copy.change("How many entries of each component were evicted.", "How many of each went.", "tree.py")
     copy.change(
         r'(?m)^def (node_hits|host_appeared|pages_in_order|backup_place)\b(.*)\n    """',
         r"# A function.\n\g<0>Again: ",
@@ -225,7 +225,7 @@ def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) ->
 
 OWN = {
     "components": (
-        "spec/prefix/components/tree_facts.py",
+        "spec/prefix/components/tree.py",
         "calls/components/snapshot.py",
         "actions/components/tree.py",
     ),

@@ -216,6 +216,6 @@ def test_a_helper_that_a_fact_calls_decides_the_rules_that_speak_of_it(monkeypat
 
 
 def test_a_fact_that_is_told_otherwise_changes_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "kvlitmus.spec.prefix.components.tree_facts"
+    module = "kvlitmus.spec.prefix.components.tree"
     said, otherwise = "How many entries of each component were evicted.", "The entries of each component that went."
     assert not changed_by(monkeypatch, module, said, otherwise)

@@ -15,7 +15,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
-from kvlitmus.spec.prefix.components import order_facts as facts
+from kvlitmus.spec.prefix.components import order as facts
 from kvlitmus.spec.prefix.components.advance import advance_components
 from kvlitmus.spec.prefix.components.calls import ComponentHit, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.entries import without

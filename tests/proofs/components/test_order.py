@@ -12,7 +12,7 @@ from kvlitmus.reference.prefix.components import requests
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.spec.prefix.calls import Begin, Evict
 from kvlitmus.spec.prefix.components.calls import Counts, JointCall
-from kvlitmus.spec.prefix.components.order_facts import Order, passed_over
+from kvlitmus.spec.prefix.components.order import Order, passed_over
 from kvlitmus.spec.prefix.components.uses import worths
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
 from kvlitmus.spec.prefix.work_calls import EvictHost

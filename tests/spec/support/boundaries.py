@@ -25,7 +25,7 @@ from kvlitmus.spec.prefix.page import Block, Page, Tier
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
 from kvlitmus.spec.prefix.rules.observed import NodeCounts
 from kvlitmus.spec.prefix.rules.order import Choosing
-from kvlitmus.spec.prefix.rules.prefetch_facts import Fallback
+from kvlitmus.spec.prefix.rules.prefetch import Fallback
 from kvlitmus.spec.prefix.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.prefix.state import Amiss, EventMirror, RequestState, State, empty_state
 from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work

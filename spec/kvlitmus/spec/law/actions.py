@@ -487,9 +487,9 @@ _MISUSE = "the contract is broken, and nothing is expected but what the pack `mi
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
 
 
-def _calls_on(kind: str) -> list[On]:
+def calls_on(kind: str) -> tuple[On, ...]:
     """The occasions of one kind of cache: its calls, granted and refused, whose names begin with the kind's."""
-    return [one for one in On if one.removeprefix("refused_").startswith(f"{kind}_")]
+    return tuple([one for one in On if one.removeprefix("refused_").startswith(f"{kind}_")])
 
 
 ELSEWHERE: Mapping[On, str] = {
@@ -497,9 +497,9 @@ ELSEWHERE: Mapping[On, str] = {
     On.AGAIN: "it compares two runs",
     On.IN_GROUP: _EVERY,
     On.FLAT_CALL: _EVERY,
-    **dict.fromkeys(_calls_on("ranks"), _RANKS),
-    **dict.fromkeys(_calls_on("sparse"), _SPARSE),
-    **dict.fromkeys(_calls_on("component"), _COMPONENTS),
+    **dict.fromkeys(calls_on("ranks"), _RANKS),
+    **dict.fromkeys(calls_on("sparse"), _SPARSE),
+    **dict.fromkeys(calls_on("component"), _COMPONENTS),
     On.RAISED: "it says of a call without a cache that it raised",
     On.BATCH: "nobody is called: somebody listens",
     **dict.fromkeys(

@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix.calls import Alloc
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseRequest
-from kvlitmus.spec.sparse.row_facts import undeclared
+from kvlitmus.spec.sparse.rows import undeclared
 from kvlitmus.spec.sparse.state import SparseState, granted_pages
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.setting import Setting

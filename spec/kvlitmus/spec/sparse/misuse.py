@@ -14,12 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.sparse import growth_facts as sparse_growth_facts
-from kvlitmus.spec.sparse import row_facts as sparse_facts
+from kvlitmus.spec.sparse import growth as _growth  # noqa: F401 - its facts, and those of rows
 from kvlitmus.spec.sparse.rows import CALLS
 from kvlitmus.spec.words.units import same
-
-__all__ = ["sparse_facts", "sparse_growth_facts"]
 
 _HAZARD = "R-SP-12"
 _GROWTH = "R-SP-13"

@@ -15,18 +15,11 @@
 - :mod:`~kvlitmus.spec.prefix.components.replay`: what events tell.
 - :mod:`~kvlitmus.spec.prefix.components.uses`: how long ago, and how often, an entry was used.
 - :mod:`~kvlitmus.spec.prefix.components.tree`: rules of pools, hits, inserts, locks and evictions.
-- :mod:`~kvlitmus.spec.prefix.components.tree_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.prefetch`: rules of prefetches.
-- :mod:`~kvlitmus.spec.prefix.components.fetch_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.ends`: what ends gives back, rule and facts.
 - :mod:`~kvlitmus.spec.prefix.components.host`: rules of host memory.
-- :mod:`~kvlitmus.spec.prefix.components.copy_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.policies`: rules of backups that a cache begins by itself.
-- :mod:`~kvlitmus.spec.prefix.components.policy_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.storing`: rules of storage behind the host.
-- :mod:`~kvlitmus.spec.prefix.components.storing_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.order`: rules of the order of evictions.
-- :mod:`~kvlitmus.spec.prefix.components.order_facts`: their facts.
 - :mod:`~kvlitmus.spec.prefix.components.requests`: rules of caches that serve requests by themselves.
-- :mod:`~kvlitmus.spec.prefix.components.request_facts`: their facts.
 """

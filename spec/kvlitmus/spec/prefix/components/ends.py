@@ -11,7 +11,7 @@ from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.components.state import at_places, commit_brings, tier_of, written
-from kvlitmus.spec.prefix.components.tree_facts import given_back
+from kvlitmus.spec.prefix.components.tree import given_back
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Fetch

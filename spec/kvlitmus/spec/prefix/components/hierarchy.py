@@ -26,7 +26,7 @@ from kvlitmus.spec.prefix.components.fetch import least_length
 from kvlitmus.spec.prefix.components.plain import BOTH, PORTS, Plain, cached_there
 from kvlitmus.spec.prefix.components.state import commit_brings, copied_to, end_name, ends_at, lacking_at, needed_by
 from kvlitmus.spec.prefix.components.steps import ComponentStep
-from kvlitmus.spec.prefix.components.tree_facts import fetch_whole
+from kvlitmus.spec.prefix.components.tree import fetch_whole
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen

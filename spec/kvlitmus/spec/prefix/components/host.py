@@ -19,11 +19,131 @@ The arithmetic is in :mod:`kvlitmus.spec.prefix.components.copies`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
+from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components import copy_facts as _facts  # noqa: F401 - what the rules speak of
+from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.components.calls import Copying, Taken
+from kvlitmus.spec.prefix.components.copies import (
+    CopyCall,
+    CopyPlan,
+    copy_plans,
+    due_in_storage,
+    largest_together,
+    plan_for,
+    refusable,
+)
+from kvlitmus.spec.prefix.components.state import copied_to, end_name, ends_at, free_least, loose_on, needed_by, tier_of
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack, Write
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import step_of, valid
+
+# What a copy takes
+
+
+@fact(0)
+def component_copy_takes(answer: Taken[Collection[int]]) -> Mapping[str, Collection[int]]:
+    """Where the entries end that a copy takes, by component."""
+    return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
+
+
+def all_ends(setting: Setting, path: Path, some: Container[At]) -> Mapping[str, Collection[int]]:
+    """Where these entries of a key end, by component."""
+    return {one.name: ends_at(path, one.name, some) for one in setting.layout.components}
+
+
+def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
+    """The plan of a copy that has begun: a backup's is for its hit, a load's for the boundary that it said."""
+    if isinstance(call, BackUp):
+        return plan_for(setting, state, call.path, call.length, load=False)
+    return plan_for(setting, state, call.path, boundary, load=True)
+
+
+def may_stop(setting: Setting, state: State, call: CopyCall, answer: Copying, plan: CopyPlan) -> bool:
+    """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
+    if setting.profile.component_extent == "boundary" or isinstance(call, LoadBack):
+        return False
+    available, freed = state.free.get(HOST), answer.freed
+    return available is None or refusable(setting, plan, loose_on(setting, state, HOST), available, freed)
+
+
+def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collection[At]) -> int:
+    """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
+    layout, root = setting.layout, setting.profile.window_root
+    certain = state.certain(DEVICE)
+    ends = {one.name: ends_at(call.path, one.name, certain) for one in layout.components}
+    step = step_of(layout.components)
+    return max(
+        [
+            end
+            for end in ends_at(call.path, layout.base.name, frozenset(brought))
+            if end % step == 0 and all(valid(one, end, ends[one.name], root) for one in layout.components)
+        ],
+        default=0,
+    )
+
+
+@fact(0)
+def component_copy_least(
+    setting: Setting, state: State, call: CopyCall | Write, answer: Copying, component_boundary: int
+) -> Mapping[str, Collection[int]]:
+    """Where the entries end that its boundary needs and the tier that it goes to certainly lacks, or storage; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
+    if isinstance(call, Write):
+        return all_ends(setting, call.path, due_in_storage(setting, call))
+    plan = copy_plan(setting, state, call, component_boundary)
+    least, brought = plan.least, copied_to(call.path, answer).keys()
+    if not least <= brought and may_stop(setting, state, call, answer, plan):
+        boundary = last_brought(setting, state, call, brought)
+        least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
+    return all_ends(setting, call.path, least)
+
+
+@fact(0)
+def component_copy_most(
+    setting: Setting, state: State, call: CopyCall | Write, component_boundary: int
+) -> Mapping[str, Collection[int]]:
+    """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path; a write what storage lacks."""
+    if isinstance(call, Write):
+        return all_ends(setting, call.path, due_in_storage(setting, call))
+    return all_ends(setting, call.path, copy_plan(setting, state, call, component_boundary).most)
+
+
+# Room
+
+
+def may_wait(setting: Setting, state: State, call: BackUp) -> bool:
+    """Whether a backup may be refused because another one runs: by nodes, one has a node to itself until it has ended."""
+    if setting.profile.component_extent == "boundary" or not call.length:
+        return False
+    end = setting.layout.base.name, end_name(call.path, call.length)
+    return any(end in one.needs for one in state.under_way.values() if one.kind == BACKUP)
+
+
+@fact(0, ports=("component_counters", "component_host_counters"))
+def component_copy_refusable(setting: Setting, state: State, call: CopyCall, answer: Copying) -> bool:
+    """Whether a copy may be refused: there may be nothing to take, some pool is short after one eviction, or it may wait for another."""
+    available = free_least(setting.layout, state, tier_of(state, call))
+    if isinstance(call, LoadBack):
+        if largest_together(setting, state, call.path) <= call.start:
+            return True
+        # Who asks goes on from the hit, and may hold it while room is made.
+        loose = state.certain(DEVICE) - state.needed(DEVICE) - needed_by(setting, call.path, call.start)
+    else:
+        if may_wait(setting, state, call):
+            return True
+        loose = loose_on(setting, state, HOST)
+    freed = answer.freed
+    return any(refusable(setting, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
+
+
+# Rules
+
 
 HOSTED = ("component_host",)
 COUNTED = ("component_host", "component_host_counters")

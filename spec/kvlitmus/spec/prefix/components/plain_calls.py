@@ -38,7 +38,7 @@ from kvlitmus.spec.prefix.components.state import (
     tier_of,
 )
 from kvlitmus.spec.prefix.components.steps import ComponentStep
-from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
+from kvlitmus.spec.prefix.components.tree import given_back, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.state import State

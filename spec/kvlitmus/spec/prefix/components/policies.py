@@ -10,15 +10,203 @@ these backups are judged before the call, as having ended, and the others after 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components import policy_facts as _facts  # noqa: F401 - what the rules speak of
+from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
+from kvlitmus.spec.prefix.components import tree as _tree  # noqa: F401 - what these are worked out from
+from kvlitmus.spec.prefix.components.advance import expect_components
+from kvlitmus.spec.prefix.components.calls import Begun, Brought, ComponentHit, JointCall, PoolsSeen, Taken
+from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
+from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, loose_on, needed_by, path_to
 from kvlitmus.spec.prefix.components.tree import CALLS
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work_calls import BackUp, Commit, LoadBack, Prefetch, Write
+from kvlitmus.spec.words.layouts import KV, Layout
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.words.shapes import largest, step_of
 from kvlitmus.spec.words.units import Name
 
-WRITES = ("component_host", "component_writes")
+BY_ITSELF = ("component_writes",)
+"""The port of a cache that backs up by itself."""
+
+
+@fact(0, ports=BY_ITSELF)
+def component_begun(pools: PoolsSeen) -> Sequence[Begun]:
+    """The backups that the cache has begun by itself with the call."""
+    return pools.begun
+
+
+@fact(0, ports=BY_ITSELF)
+def component_policy(setting: Setting) -> str:
+    """The policy by which the cache backs up by itself."""
+    return setting.config.write
+
+
+@fact(0, ports=BY_ITSELF)
+def component_begun_untimely(
+    setting: Setting, state: State, call: JointCall, answer: object, component_begun: Sequence[Begun]
+) -> Collection[int]:
+    """The lengths of the prefixes whose backup the call is no occasion for, by the policy."""
+    if setting.config.write == WRITE_BACK:
+        return [] if evicts(call, answer) else [one.call.length for one in component_begun]
+    return [one.call.length for one in component_begun if not occasion(setting, state, call, answer, one)]
+
+
+def evicts(call: JointCall, answer: object) -> bool:
+    """Whether a call has evicted something from the device."""
+    freed = answer.freed if isinstance(answer, Taken) else answer
+    return isinstance(call, Evict | LoadBack | Prefetch) and any(freed.values())  # type: ignore[attr-defined]
+
+
+def occasion(setting: Setting, state: State, call: JointCall, answer: object, one: Begun) -> bool:
+    """Whether a call uses a prefix, for the first time or, with the selective policy, once more."""
+    used = used_path(setting, state, call, answer)
+    if used is None or setting.config.write not in (WRITE_THROUGH, SELECTIVE):
+        return False
+    path, length = used
+    end = one.call.path.names[-1]
+    if one.call.length > length or end_name(path, one.call.length) != end:
+        return False
+    return setting.config.write == WRITE_THROUGH or end in state.device.pages
+
+
+def used_path(setting: Setting, state: State, call: JointCall, answer: object) -> tuple[Path, int] | None:
+    """The key that a call inserts, finds, or goes on from, and up to where."""
+    if isinstance(call, Insert):
+        return call.path, len(call.path.names)
+    if isinstance(call, Match):
+        assert isinstance(answer, ComponentHit)
+        return call.path, answer.length
+    if isinstance(call, Lock):
+        path = path_to(setting, call.at)
+        return path, len(path.names)
+    if isinstance(call, BackUp | Write):
+        return call.path, call.length
+    if isinstance(call, LoadBack | Prefetch):
+        return call.path, call.start
+    if isinstance(call, Commit):
+        assert isinstance(answer, Taken)
+        return state.fetches[call.rid].path, answer.boundary
+    return None
+
+
+@fact(0, ports=BY_ITSELF)
+def component_begun_of_nothing(
+    setting: Setting,
+    layout: Layout,
+    window_root: str,
+    state: State,
+    component_known: State,
+    component_begun: Sequence[Begun],
+) -> Collection[int]:
+    """The lengths of the prefixes that are backed up though no boundary of the device can end there."""
+    if not component_begun:
+        return []
+    before = setting.config.write == WRITE_BACK
+    there = (state if before else component_known).places(DEVICE)
+    odd = []
+    for one in component_begun:
+        path, length = one.call.path, one.call.length
+        if lacking_at(layout, path, length, there, window_root) or length % step_of(layout.components):
+            odd.append(length)
+    return odd
+
+
+@fact(1, ports=("component_host_counters", *BY_ITSELF))
+def component_due_missed(
+    setting: Setting, state: State, component_known: State, call: Insert[Brought], pools: PoolsSeen
+) -> Collection[int] | Unknown:
+    """The boundary that the insert has made due, if it is neither on the host nor on its way, and no backup of it was refused for want of room."""
+    if pools.host_available is None:
+        return UNKNOWN
+    boundary = due(setting, state, component_known, call.path)
+    end = end_name(call.path, boundary)
+    if not boundary or any(one.call.path.names[-1] == end for one in pools.begun):
+        return []
+    then, available = with_begun(setting, component_known, pools)
+    needs = needed_by(setting, call.path, boundary)
+    on_its_way = frozenset[At]().union(*[one.places for one in then.under_way.values() if not one.load])
+    if not needs - then.places(HOST).keys() - on_its_way:
+        return []
+    plan = plan_for(setting, then, call.path, boundary, load=False)
+    return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
+
+
+def due(setting: Setting, state: State, known: State, path: Path) -> int:
+    """The largest boundary of a key that is certainly there after an insert, if the policy wants it on the host."""
+    layout = setting.layout
+    certain = known.certain(DEVICE)
+    ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
+    boundary = largest(layout.components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
+    write = setting.config.write
+    if write == WRITE_THROUGH or (write == SELECTIVE and end_name(path, boundary) in state.used):
+        return boundary
+    return 0
+
+
+def with_begun(setting: Setting, known: State, after: PoolsSeen) -> tuple[State, dict[str, int]]:
+    """What is known when the backups have begun too, and how many places of the host are free then."""
+    layout, available = setting.layout, dict(after.host_available or {})
+    for one in after.begun:
+        known = expect_components(known, setting, one.call, one.answer)
+        for pool, many in by_pool(layout, one.answer.freed).items():
+            available[pool] += many
+        for name, some in (one.answer.places or {}).items():
+            available[layout.named(name).pool] -= len(some)
+    return known, available
+
+
+@fact(3, ports=("component_view", "component_host_view", *BY_ITSELF))
+def component_lost(
+    setting: Setting,
+    layout: Layout,
+    window_root: str,
+    state: State,
+    component_known: State,
+    pools: PoolsSeen,
+) -> Collection[Name] | Unknown:
+    """The prefixes that ended with a boundary of the device before the call and neither tier makes valid after it, though the host has had room for them all the time."""
+    if pools.host_held is None:
+        return UNKNOWN
+    if setting.config.write != WRITE_BACK:
+        return []
+    certain = state.certain(DEVICE)
+    if not certain - component_known.places(DEVICE).keys():
+        return []
+    tried = {one.call.path.names[-1] for one in pools.begun}
+    # What was evicted from the host may have made room too late: there was at least what is free now, less that.
+    late = dict.fromkeys(layout.host, 0)
+    for one in pools.begun:
+        for pool, many in by_pool(layout, one.answer.freed).items():
+            late[pool] += many
+    there = {**component_known.places(DEVICE), **component_known.places(HOST)}
+    lost = []
+    for component, name in certain:
+        if component != KV or name in tried:
+            continue
+        path = path_to(setting, name)
+        length = len(path.names)
+        needs = needed_by(setting, path, length)
+        if needs <= there.keys() or length % step_of(layout.components):
+            continue
+        before = not lacking_at(layout, path, length, certain, window_root)
+        lacking = counted(plan_for(setting, state, path, length, load=False).most - component_known.places(HOST).keys())
+        room = all(many <= len(pools.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
+        if before and room and not needs <= state.places(HOST).keys():
+            lost.append(name)
+    return lost
+
+
+# Rules
+
+
+WRITES = ("component_host", *BY_ITSELF)
 EVICTS = (
     On.COMPONENT_EVICT,
     On.COMPONENT_LOAD,

@@ -15,7 +15,7 @@ from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.state import copied_to, needed_by, pool_places, spared_for, tier_of
-from kvlitmus.spec.prefix.components.tree_facts import given_back, pools_of
+from kvlitmus.spec.prefix.components.tree import given_back, pools_of
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.state import State

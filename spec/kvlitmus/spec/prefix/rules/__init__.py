@@ -12,7 +12,6 @@
 - :mod:`~kvlitmus.spec.prefix.rules.flush`: forgetting what nobody protects (EVICT).
 - :mod:`~kvlitmus.spec.prefix.rules.hashing`: names of pages (HASH).
 - :mod:`~kvlitmus.spec.prefix.rules.prefetch`: how much is fetched, decided before (PREFETCH).
-- :mod:`~kvlitmus.spec.prefix.rules.prefetch_facts`: the facts of such a plan.
 - :mod:`~kvlitmus.spec.prefix.rules.below`: what is seen below the device.
 - :mod:`~kvlitmus.spec.prefix.rules.tier`: where a page is (TIER).
 - :mod:`~kvlitmus.spec.prefix.rules.backup`: copies further down (BACKUP).
