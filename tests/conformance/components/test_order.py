@@ -221,7 +221,7 @@ def test_what_goes_along_was_not_chosen() -> None:
 def test_kv_goes_with_a_window_that_was_asked_for_where_leaves_go_whole(cascade: str, along: bool) -> None:
     play = two_keys(setting_of(component_cascade=cascade))
     kv, window = [(name, play.path("a").names[-1]) for name in ("kv", "swa")]
-    right = rightly_gone(play.setting, play.setting.layout, play.state, {"swa": 1}, {kv, window})
+    right = rightly_gone(play.setting, play.state, {"swa": 1}, {kv, window})
     assert right == ({kv, window} if along else {window})
 
 

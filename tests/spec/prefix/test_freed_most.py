@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.spec.prefix.components.evictions import freed_most
-from kvlitmus.spec.words.layouts import layout_of
 from tests.spec.support.boundaries import EMPTY, setting
 
-LAYOUT = layout_of("kv+swa", 4, 8)
 STATE = EMPTY._replace(longest=3)
 
 
@@ -25,4 +23,4 @@ STATE = EMPTY._replace(longest=3)
 def test_an_eviction_takes_what_is_asked_for_the_rest_of_a_node_and_what_goes_along(
     profile: dict[str, str], times: int, most: dict[str, int]
 ) -> None:
-    assert freed_most(setting(profile=profile), LAYOUT, STATE, {"kv": 2}, times) == most
+    assert freed_most(setting(profile=profile, components="kv+swa", pages=8), STATE, {"kv": 2}, times) == most

@@ -14,8 +14,8 @@ from kvlitmus.reference.prefix.components.tree import CALLS, Cache, Entry, evict
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.prefix.calls import Evict, Path
 from kvlitmus.spec.prefix.components.calls import Copying, Counts, Entries, JointCall, Taken
-from kvlitmus.spec.prefix.components.copies import by_pool, counted
-from kvlitmus.spec.prefix.components.state import at_places, end_name, ends_at, needed_by, on_path
+from kvlitmus.spec.prefix.components.copies import counted
+from kvlitmus.spec.prefix.components.state import at_places, by_pool, end_name, ends_at, needed_by, on_path
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack

@@ -13,8 +13,15 @@ from kvlitmus.reference.prefix.components.tree import CALLS, Cache, evict, give,
 from kvlitmus.spec.prefix.calls import Evict, Insert
 from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reading, Reserved, Taken
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, fetched, least_length, reserved_length, restored
-from kvlitmus.spec.prefix.components.state import anchor_of, commit_brings, commit_end, origin_of, pool_places, written
-from kvlitmus.spec.prefix.components.tree import fetch_whole
+from kvlitmus.spec.prefix.components.state import (
+    anchor_of,
+    commit_brings,
+    commit_end,
+    fetch_whole,
+    origin_of,
+    pool_places,
+    written,
+)
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch

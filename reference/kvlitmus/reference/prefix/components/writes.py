@@ -108,5 +108,4 @@ def losses(cache: Cache, then: Cache, setting: Setting) -> Sequence[Name]:
 
 def whole(setting: Setting, path: Path, there: frozenset[At]) -> bool:
     """Whether every component can end where a path does, with what is there."""
-    length, root = len(path.names), setting.profile.window_root
-    return not lacking_at(setting.layout, path, length, there, root)
+    return not lacking_at(setting, path, len(path.names), there)

@@ -33,8 +33,7 @@ from kvlitmus.spec.prefix.components.state import (
     commit_brings,
     copied_to,
     end_name,
-    fresh_places,
-    grown,
+    fresh_of,
     held_by,
     needed_at,
     needed_by,
@@ -43,8 +42,8 @@ from kvlitmus.spec.prefix.components.state import (
     path_to,
     pool_places,
     published,
+    served,
     spared_for,
-    started,
     stored_by,
     tier_of,
     written,
@@ -53,7 +52,7 @@ from kvlitmus.spec.prefix.components.state import (
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
-from kvlitmus.spec.prefix.state import RequestState, State
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Copy, Fetch, Tiers
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
@@ -139,8 +138,8 @@ def _alloc(state: State, setting: Setting, _: Alloc[Counts], answer: Entries | N
 
 def emptied(state: State, setting: Setting, tier: str, taken: frozenset[Place]) -> State:
     """What was granted on a tier is cached there no more."""
-    pools = {one.name: one.pool for one in setting.layout.components}
-    gone = {at for at, place in state.places(tier).items() if (pools[at[0]], place) in taken}
+    there = state.places(tier)
+    gone = there.keys() - not_in(setting.layout, there, taken).keys()
     return without(state, tier, gone) if gone else state
 
 
@@ -156,8 +155,7 @@ def _match(state: State, setting: Setting, call: Match, answer: ComponentHit) ->
 
 def _insert(state: State, setting: Setting, call: Insert[Brought], answer: Entries) -> State:
     left = pool_places(setting.layout, answer)
-    pools = {one.name: one.pool for one in setting.layout.components}
-    gone = frozenset((pools[at[0]], entry) for at, entry in call.slots.items())
+    gone = at_places(setting.layout, call.slots)
     if setting.profile.duplicates != "cache_frees":
         gone -= left
     return _with(state, setting, call.slots, left)._replace(owned=state.owned - gone)
@@ -165,8 +163,7 @@ def _insert(state: State, setting: Setting, call: Insert[Brought], answer: Entri
 
 def _with(state: State, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> State:
     """What was brought is cached, but for what was left, which was there."""
-    pools = {one.name: one.pool for one in setting.layout.components}
-    taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
+    taken = not_in(setting.layout, brought, left)
     longest = max(state.longest, sum(component == KV for component, _ in brought))
     return surely(placed(state, setting, DEVICE, taken), DEVICE, brought)._replace(longest=longest)
 
@@ -257,17 +254,20 @@ def _settled(state: State, _: Setting, call: Fetched, _answer: Entries) -> State
 
 
 def _commit(state: State, setting: Setting, call: Commit, answer: Reading) -> State:
-    fetch, layout = state.fetches[call.rid], setting.layout
-    left = written(layout, fetch, call.came)
-    brought = commit_brings(setting, fetch, call.came)
-    then = _with(state, setting, brought, pool_places(layout, answer.returned))
-    return _kept(then, call.rid, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+    brought = commit_brings(setting, state.fetches[call.rid], call.came)
+    then = _with(state, setting, brought, pool_places(setting.layout, answer.returned))
+    return _over(then, setting, call.rid, call.came)
 
 
 def _abort(state: State, setting: Setting, call: Abandon, _: Entries) -> State:
-    fetch = state.fetches[call.rid]
-    left = written(setting.layout, fetch, {})
-    return _kept(state, call.rid, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
+    return _over(state, setting, call.rid, {})
+
+
+def _over(state: State, setting: Setting, number: int, came: Mapping[str, Collection[int]]) -> State:
+    """A prefetch of which this came has no more than what its I/O may still write."""
+    fetch = state.fetches[number]
+    left = written(setting.layout, fetch, came)
+    return _kept(state, number, fetch._replace(reserved=left, anchor=frozenset(), over=True, needs=frozenset()))
 
 
 def _kept(state: State, number: int, fetch: Fetch) -> State:
@@ -373,14 +373,11 @@ def _written(state: State, _setting: Setting, call: Copied | Written, _: object)
 
 
 def _start(state: State, setting: Setting, call: Begin, answer: Holding | None) -> State:
-    if answer is None:
-        return state
-    return _holds(state, setting, call.rid, started(call, answer), fresh_places(setting.layout, {}, answer))
+    return state if answer is None else _holds(state, setting, call, answer)
 
 
 def _grow(state: State, setting: Setting, call: Grow, answer: Holding) -> State:
-    fresh = fresh_places(setting.layout, state.requests[call.rid].held, answer)
-    then = _holds(state, setting, call.rid, grown(state, call, answer), fresh)
+    then = _holds(state, setting, call, answer)
     # Who is refused has computed nothing, and publishes nothing again.
     if answer.granted:
         return then
@@ -388,11 +385,12 @@ def _grow(state: State, setting: Setting, call: Grow, answer: Holding) -> State:
     return perhaps(then, DEVICE, lambda at: at not in certain)
 
 
-def _holds(state: State, setting: Setting, receipt: int, one: RequestState, fresh: Sequence[Place]) -> State:
+def _holds(state: State, setting: Setting, call: Begin | Grow, answer: Holding) -> State:
     """A request holds this: what was cached in fresh places is gone, and unseen more may be than was told."""
-    layout, taken = setting.layout, frozenset(fresh)
+    layout, one = setting.layout, served(state, call, answer)
+    taken = frozenset(fresh_of(layout, state, call, answer))
     pools = {each.name: each.pool for each in layout.components}
-    running = {**state.requests, receipt: one}
+    running = {**state.requests, call.rid: one}
     stored = {(at, place) for at, place in state.stored if (pools[at[0]], place) not in taken} | stored_by(one)
     held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
     # Whichever of its places an entry is cached in: it can't go if requests hold them all.

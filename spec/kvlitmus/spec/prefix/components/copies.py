@@ -7,19 +7,29 @@ has two bounds; and where a load back was refused, there is one plan for each bo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying
-from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_by, on_path, spared_for
+from kvlitmus.spec.prefix.components.state import (
+    by_pool,
+    end_name,
+    ends_of,
+    lacking_in,
+    longest,
+    needed_by,
+    on_path,
+    spared_for,
+)
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack, Write
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import admit, largest, step_of, valid
+from kvlitmus.spec.words.shapes import admit, step_of
 
 CopyCall = BackUp | LoadBack
 
@@ -64,15 +74,13 @@ def copy_plans(setting: Setting, state: State, call: CopyCall, answer: Copying) 
         return [plan_for(setting, state, call.path, call.length, load=False)]
     if answer.places is not None:
         return [plan_for(setting, state, call.path, answer.boundary, load=True)]
-    layout, root = setting.layout, setting.profile.window_root
     least = largest_together(setting, state, call.path)
-    ends = {one.name: ends_at(call.path, one.name, possible(state)) for one in layout.components}
-    step, units = step_of(layout.components), len(call.path.names)
+    ends = ends_of(setting, call.path, possible(state))
+    step, units = step_of(setting.layout.components), len(call.path.names)
     return [
         plan_for(setting, state, call.path, boundary, load=True)
         for boundary in range(max(least, call.start + step - call.start % step), units + 1, step)
-        if admit(boundary, units, step, setting.profile.match_cap)
-        and all(valid(one, boundary, ends[one.name], root) for one in layout.components)
+        if admit(boundary, units, step, setting.profile.match_cap) and not lacking_in(setting, ends, boundary)
     ]
 
 
@@ -83,11 +91,8 @@ def possible(state: State) -> frozenset[At]:
 
 def largest_together(setting: Setting, state: State, path: Path) -> int:
     """The largest admitted boundary of a key that is valid for all components over both tiers, for certain."""
-    layout, profile = setting.layout, setting.profile
     certain = frozenset(state.certain(DEVICE) | state.certain(HOST))
-    ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
-    units = len(path.names)
-    return largest(layout.components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
+    return longest(setting, path, certain, cap=setting.profile.match_cap)
 
 
 def copy_needs(setting: Setting, state: State, call: CopyCall, answer: Copying) -> frozenset[At]:
@@ -98,28 +103,15 @@ def copy_needs(setting: Setting, state: State, call: CopyCall, answer: Copying) 
 
 def copy_wants(plans: Sequence[CopyPlan]) -> Mapping[str, int]:
     """How many entries of each component a copy may want memory for."""
-    wants: dict[str, int] = {}
+    wants = Counter[str]()
     for plan in plans:
-        for name, many in counted(plan.most).items():
-            wants[name] = max(wants.get(name, 0), many)
+        wants |= counted(plan.most)
     return wants
 
 
-def counted(some: Collection[At]) -> dict[str, int]:
+def counted(some: Collection[At]) -> Counter[str]:
     """How many entries of each component these are."""
-    counts: dict[str, int] = {}
-    for name, _ in some:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
-def by_pool(layout: Layout, counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts of entries by component as counts of places by pool."""
-    found: dict[str, int] = {}
-    for name, many in counts.items():
-        pool = layout.named(name).pool
-        found[pool] = found.get(pool, 0) + many
-    return found
+    return Counter([name for name, _ in some])
 
 
 def short_pools(layout: Layout, counts: Mapping[str, int], available: Mapping[str, int]) -> frozenset[str]:

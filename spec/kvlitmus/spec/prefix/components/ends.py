@@ -5,13 +5,12 @@ It keeps what it attaches, and what I/O may still write.  Of what is cached by t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components.state import at_places, commit_brings, tier_of, written
-from kvlitmus.spec.prefix.components.tree import given_back
+from kvlitmus.spec.prefix.components.state import at_places, brought_by, given_back, tier_of, written
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Fetch
@@ -38,31 +37,28 @@ def rest_of(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -
     return fetch.reserved - written(layout, fetch, came)
 
 
-def left_over(setting: Setting, state: State, call: End) -> tuple[frozenset[Place], Mapping[At, int]]:
-    """The places that are over with a call, and what of them is to be cached, unless it is by then."""
-    layout = setting.layout
+def left_over(layout: Layout, state: State, call: End) -> frozenset[Place]:
+    """The places that are over with a call; some of them may be cached by then."""
     match call:
         case Copied():
-            copy = state.under_way[call.number]
-            return at_places(layout, copy.places), copy.places if call.ok else {}
+            return at_places(layout, state.under_way[call.number].places)
         case Commit():
-            fetch = state.fetches[call.rid]
-            return rest_of(layout, fetch, call.came), commit_brings(setting, fetch, call.came)
+            return rest_of(layout, state.fetches[call.rid], call.came)
         case Abandon():
-            return rest_of(layout, state.fetches[call.rid], {}), {}
+            return rest_of(layout, state.fetches[call.rid], {})
         case Fetched():
             fetch = state.fetches[call.rid]
-            return fetch.reserved if fetch.over else frozenset(), {}
+            return fetch.reserved if fetch.over else frozenset()
         case Detach():
             given_up = [rest_of(layout, one, {}) for one in state.fetches.values() if not one.over]
-            return frozenset[Place]().union(*given_up), {}
+            return frozenset[Place]().union(*given_up)
 
 
 @fact(0)
-def component_returned(layout: Layout, call: End | Found, answer: object) -> Sequence[Place]:
+def component_returned(setting: Setting, call: End | Found, answer: object) -> Sequence[Place]:
     """The places that the call gave back, as often as it did."""
     given = given_back(call, answer)
-    return [(layout.named(name).pool, place) for name, some in given.items() for place in some]
+    return [(setting.layout.named(name).pool, place) for name, some in given.items() for place in some]
 
 
 @fact(0)
@@ -70,9 +66,7 @@ def component_returned_least(setting: Setting, state: State, call: End | Found) 
     """The places that the call must give back: what is over, and isn't for what may be missing."""
     if isinstance(call, Found):
         return frozenset()
-    over, brought = left_over(setting, state, call)
-    certain = state.certain(tier_of(state, call)) if brought else ()
-    return over - at_places(setting.layout, {at: place for at, place in brought.items() if at not in certain})
+    return _without_missing(setting, state, call, state.certain(tier_of(state, call)))
 
 
 @fact(0)
@@ -80,9 +74,14 @@ def component_returned_most(setting: Setting, state: State, call: End | Found) -
     """The places that the call may give back: what is over, and isn't for what is certainly missing."""
     if isinstance(call, Found):
         return state.fetches[call.rid].reserved
-    over, brought = left_over(setting, state, call)
-    there = state.places(tier_of(state, call)) if brought else {}
-    return over - at_places(setting.layout, {at: place for at, place in brought.items() if at not in there})
+    return _without_missing(setting, state, call, state.places(tier_of(state, call)))
+
+
+def _without_missing(setting: Setting, state: State, call: End, there: Container[At]) -> frozenset[Place]:
+    """The places that are over with a call, without those for what isn't there."""
+    brought = brought_by(setting, state, call, None)
+    missing = {at: place for at, place in brought.items() if at not in there}
+    return left_over(setting.layout, state, call) - at_places(setting.layout, missing)
 
 
 # A plain cache names no places that work under way gives back: POOL-12 counts them.

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 from kvlitmus.spec.prefix.components.state import asked_components
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES
 from kvlitmus.spec.words.units import Name
@@ -24,28 +23,24 @@ def longest_node(setting: Setting, state: State) -> int:
     return max(1, state.longest) if setting.profile.evict_granularity == "node" else 1
 
 
-def freed_most(
-    setting: Setting, layout: Layout, state: State, wants: Mapping[str, int], times: int = 1
-) -> Mapping[str, int]:
+def freed_most(setting: Setting, state: State, wants: Mapping[str, int], times: int = 1) -> Mapping[str, int]:
     """How many entries of each component an eviction of so many may take, or so many evictions together.
 
     Whoever is asked for gives no more than that, and by node the rest of the last node of each eviction.  With each entry
     that is asked for of another component, one goes along, or by node those of one node, where the profile lets it.
     """
     cascade, node = setting.profile.component_cascade, longest_node(setting, state)
-    touched = asked_components(layout, wants, cascade)
-    most = dict.fromkeys(layout.components_by_name, 0)
+    touched = asked_components(setting.layout, wants, cascade)
+    most = dict.fromkeys(setting.layout.components_by_name, 0)
     for name in touched:
         own = wants.get(name, 0)
-        takers = () if cascade == "none" else wants if cascade in WHOLE_LEAVES else (layout.base.name,)
+        takers = () if cascade == "none" else wants if cascade in WHOLE_LEAVES else (setting.layout.base.name,)
         along = sum(wants.get(other, 0) for other in takers if other != name)
         most[name] = own + (times * (node - 1) if own else 0) + along * node
     return most
 
 
-def rightly_gone(
-    setting: Setting, layout: Layout, state: State, wants: Mapping[str, int], gone: Collection[At]
-) -> frozenset[At]:
+def rightly_gone(setting: Setting, state: State, wants: Mapping[str, int], gone: Collection[At]) -> frozenset[At]:
     """Which of the entries that are gone such an eviction may have taken.
 
     Those of the components that are asked for; with KV that is gone what belonged to its prefix; where leaves go whole, KV
@@ -53,15 +48,15 @@ def rightly_gone(
     what these had for the same prefix.
     """
     asked = {name for name, many in wants.items() if many > 0}
-    cascade, base = setting.profile.component_cascade, layout.base.name
+    cascade, base = setting.profile.component_cascade, setting.layout.base.name
     right = {at for at in gone if at[0] in asked}
     if cascade in WHOLE_LEAVES and base not in asked:
         ends = {name for _, name in right}
-        back = (longest_node(setting, state) - 1) * layout.base.unit
+        back = (longest_node(setting, state) - 1) * setting.layout.base.unit
         near = ends.union(*[prefixes(setting, name, back) for name in ends])
         right |= {at for at in gone if at[0] == base and not near.isdisjoint({at[1], *prefixes(setting, at[1], back)})}
     if cascade == "later":
-        number = {one.name: at for at, one in enumerate(layout.components)}
+        number = {one.name: at for at, one in enumerate(setting.layout.components)}
         first = {name: min(number[other] for other, at in right if at == name) for _, name in right}
         right |= {at for at in gone if at[1] in first and number[at[0]] > first[at[1]]}
     if cascade != "none":
@@ -90,7 +85,7 @@ def taken_for(
     more = profile.component_cascade != "none" or profile.evict_granularity == "node"
     if more and _ends_with_room(setting, state, evicted, got, spare):
         wants = {one.name: got[one.pool] for one in layout.components}
-        along = rightly_gone(setting, layout, state, wants, {at for at, _ in evicted})
+        along = rightly_gone(setting, state, wants, {at for at, _ in evicted})
         right |= {one for one in lost if one[0] in along}
     return frozenset(right)
 

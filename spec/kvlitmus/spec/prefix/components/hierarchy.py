@@ -19,14 +19,21 @@ from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Job
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix import calls, work_calls
-from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Taken
 from kvlitmus.spec.prefix.components.copies import largest_together, possible
 from kvlitmus.spec.prefix.components.fetch import least_length
 from kvlitmus.spec.prefix.components.plain import BOTH, PORTS, Plain, cached_there
-from kvlitmus.spec.prefix.components.state import commit_brings, copied_to, end_name, ends_at, lacking_at, needed_by
+from kvlitmus.spec.prefix.components.plain_calls import NO_PATH
+from kvlitmus.spec.prefix.components.state import (
+    commit_brings,
+    copied_to,
+    end_name,
+    fetch_whole,
+    lacking_at,
+    longest,
+    needed_by,
+)
 from kvlitmus.spec.prefix.components.steps import ComponentStep
-from kvlitmus.spec.prefix.components.tree import fetch_whole
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
@@ -35,8 +42,7 @@ from kvlitmus.spec.prefix.work import Copy, Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import largest
-from kvlitmus.spec.words.units import Key, Name, PageNo, Tokens
+from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 ENDLESS = 1 << 30
 """A limit that nothing comes near."""
@@ -62,10 +68,6 @@ SHARED = frozenset({"host_dropped", "host_made_available"})
 
 UNNUMBERED = frozenset({"host_usable", "moving_left", "taken"})
 """Facts that compare places: by which numbers they go, a look at all of them shows."""
-
-NO_KEY = Key(None, ())
-NO_PATH = Path(NO_KEY, NO_NAME, (), (), ())
-"""The key of what is done for none in particular."""
 
 
 class Hierarchy(NamedTuple):
@@ -184,10 +186,8 @@ def reached(base: Plain, setting: Setting, step: ComponentStep) -> Iterator[Lift
         return
     least = max(largest_together(setting, step.before, call.path), call.start + 1)
     there, end = possible(step.before), answer.boundary
-    ends = {one.name: ends_at(call.path, one.name, there) for one in setting.layout.components}
-    root, cap = setting.profile.window_root, setting.profile.match_cap
-    most = largest(setting.layout.components, len(call.path.names), ends.__getitem__, root=root, cap=cap, most=end)
-    lacking = () if most == end else tuple(lacking_at(setting.layout, call.path, end, there, root))
+    most = longest(setting, call.path, there, most=end, cap=setting.profile.match_cap)
+    lacking = () if most == end else tuple(lacking_at(setting, call.path, end, there))
     load = work_calls.LoadBack(NO_PATH, reach=work_calls.Reach(Tokens(end), Tokens(least), Tokens(most), lacking))
     both = replace(base.setting, capabilities=ports_of_both(setting))
     where = f"{base.where} on both tiers"
@@ -293,7 +293,7 @@ def work_of(
     failed: bool = False,
 ) -> Work:
     """A job on these entries."""
-    return Work(Job(number, kind, NO_KEY, 0, failed=failed), names, NO_NAME, sources or {}, failed=failed)
+    return Work(Job(number, kind, NO_PATH.key, 0, failed=failed), names, NO_NAME, sources or {}, failed=failed)
 
 
 def where(one: Hierarchy, state: State, some: Iterable[At]) -> dict[Name, PageNo]:

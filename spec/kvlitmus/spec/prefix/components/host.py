@@ -19,13 +19,13 @@ The arithmetic is in :mod:`kvlitmus.spec.prefix.components.copies`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.calls import Path
+from kvlitmus.spec.prefix.components import tree as _tree  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.calls import Copying, Taken
 from kvlitmus.spec.prefix.components.copies import (
     CopyCall,
@@ -36,13 +36,23 @@ from kvlitmus.spec.prefix.components.copies import (
     plan_for,
     refusable,
 )
-from kvlitmus.spec.prefix.components.state import copied_to, end_name, ends_at, free_least, loose_on, needed_by, tier_of
+from kvlitmus.spec.prefix.components.state import (
+    copied_to,
+    end_name,
+    ends_at,
+    ends_of,
+    free_least,
+    lacking_in,
+    loose_on,
+    needed_by,
+    tier_of,
+)
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import BackUp, LoadBack, Write
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import step_of, valid
+from kvlitmus.spec.words.shapes import step_of
 
 # What a copy takes
 
@@ -51,11 +61,6 @@ from kvlitmus.spec.words.shapes import step_of, valid
 def component_copy_takes(answer: Taken[Collection[int]]) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy takes, by component."""
     return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
-
-
-def all_ends(setting: Setting, path: Path, some: Container[At]) -> Mapping[str, Collection[int]]:
-    """Where these entries of a key end, by component."""
-    return {one.name: ends_at(path, one.name, some) for one in setting.layout.components}
 
 
 def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
@@ -75,15 +80,13 @@ def may_stop(setting: Setting, state: State, call: CopyCall, answer: Copying, pl
 
 def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collection[At]) -> int:
     """The last boundary that the device certainly has of which a backup brings the KV: what it stops after; 0 for none."""
-    layout, root = setting.layout, setting.profile.window_root
-    certain = state.certain(DEVICE)
-    ends = {one.name: ends_at(call.path, one.name, certain) for one in layout.components}
+    layout, ends = setting.layout, ends_of(setting, call.path, state.certain(DEVICE))
     step = step_of(layout.components)
     return max(
         [
             end
             for end in ends_at(call.path, layout.base.name, frozenset(brought))
-            if end % step == 0 and all(valid(one, end, ends[one.name], root) for one in layout.components)
+            if end % step == 0 and not lacking_in(setting, ends, end)
         ],
         default=0,
     )
@@ -95,13 +98,13 @@ def component_copy_least(
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and the tier that it goes to certainly lacks, or storage; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     if isinstance(call, Write):
-        return all_ends(setting, call.path, due_in_storage(setting, call))
+        return ends_of(setting, call.path, due_in_storage(setting, call))
     plan = copy_plan(setting, state, call, component_boundary)
     least, brought = plan.least, copied_to(call.path, answer).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
         least = needed_by(setting, call.path, boundary) - state.places(HOST).keys()
-    return all_ends(setting, call.path, least)
+    return ends_of(setting, call.path, least)
 
 
 @fact(0)
@@ -110,8 +113,8 @@ def component_copy_most(
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path; a write what storage lacks."""
     if isinstance(call, Write):
-        return all_ends(setting, call.path, due_in_storage(setting, call))
-    return all_ends(setting, call.path, copy_plan(setting, state, call, component_boundary).most)
+        return ends_of(setting, call.path, due_in_storage(setting, call))
+    return ends_of(setting, call.path, copy_plan(setting, state, call, component_boundary).most)
 
 
 # Room

@@ -26,7 +26,6 @@ from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import EvictHost
-from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.policies import WRITE_BACK, Worth, later
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Run
@@ -84,7 +83,7 @@ def ordered(
 
     ``again``: what may have gone, too, and has come again with the same call.
     """
-    inner = extended(setting, setting.layout, state.places(tier).keys())
+    inner = extended(setting, state.places(tier).keys())
     busy = on_path_of(setting, state, call).union(*[one.path.names for one in state.requests.values()])
     left = {at for at in stayed if at not in inner and at[1] not in busy}
     taken = by_itself(setting, call, gone, again)
@@ -93,9 +92,9 @@ def ordered(
     )
 
 
-def extended(setting: Setting, layout: Layout, there: AbstractSet[At]) -> frozenset[At]:
+def extended(setting: Setting, there: AbstractSet[At]) -> frozenset[At]:
     """The entries of runs that some other one goes on from: these can't go before it."""
-    units = {one.name: one.unit for one in layout.components if isinstance(one.shape, Run)}
+    units = {one.name: one.unit for one in setting.layout.components if isinstance(one.shape, Run)}
     return frozenset(
         (name, before) for name, end in there if name in units for before in prefixes(setting, end, units[name])
     )

@@ -23,10 +23,12 @@ from kvlitmus.spec.prefix.components.plain import Plain, contents, listens
 from kvlitmus.spec.prefix.components.replay import told_of
 from kvlitmus.spec.prefix.components.state import (
     asked_components,
-    commit_brings,
+    brought_by,
+    by_pool,
     copied_to,
     ends_at,
     free_least,
+    given_back,
     longest_hit,
     needed_at,
     needed_ends,
@@ -38,7 +40,6 @@ from kvlitmus.spec.prefix.components.state import (
     tier_of,
 )
 from kvlitmus.spec.prefix.components.steps import ComponentStep
-from kvlitmus.spec.prefix.components.tree import given_back, pools_of
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place
 from kvlitmus.spec.prefix.state import State
@@ -102,14 +103,8 @@ def plain_calls(plain: Plain, setting: Setting, one: ComponentStep) -> Sequence[
             return _allocated(plain, setting, state, call, answer)
         case calls.Insert():
             return _inserted(plain, setting, one, call)
-        case Commit():
-            assert isinstance(answer, Taken)
-            brought = commit_brings(setting, state.fetches[call.rid], call.came)
-            return _landed(plain, setting, one, brought, answer.returned)
-        case Copied():
-            assert isinstance(answer, Mapping)
-            brought = state.under_way[call.number].places if call.ok else {}
-            return _landed(plain, setting, one, brought, answer)
+        case Commit() | Copied():
+            return _landed(plain, setting, one, brought_by(setting, state, call, answer), given_back(call, answer))
         case Prefetch() | LoadBack() | BackUp():
             return _taken(plain, setting, one, call)
         case _:
@@ -138,7 +133,7 @@ def _alloc(plain: Plain, setting: Setting, state: State, call: calls.Alloc[Count
     asked = plain.pages(call.asked)
     if not asked:
         return NOTHING
-    wants, available = pools_of(setting.layout, call.asked), free_least(setting.layout, state, DEVICE)
+    wants, available = by_pool(setting.layout, call.asked), free_least(setting.layout, state, DEVICE)
     others = any(available[pool] < wants[pool] for pool in wants if pool != plain.pool)
     return PoolCall(calls.Alloc(plain.tokens(asked)), None, UNFOLLOWED | {"asked"} if others else UNFOLLOWED)
 

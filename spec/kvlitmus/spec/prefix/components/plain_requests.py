@@ -16,7 +16,7 @@ from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.components.calls import Holding, PoolsSeen
 from kvlitmus.spec.prefix.components.plain import Plain, cached_there, contents, parents_of
 from kvlitmus.spec.prefix.components.plain_calls import NO_CALL, UNFOLLOWED, PoolCall, hit_of, plain_call, within
-from kvlitmus.spec.prefix.components.state import fresh_places, stored_by
+from kvlitmus.spec.prefix.components.state import fresh_of, stored_by
 from kvlitmus.spec.prefix.components.steps import ComponentStep
 from kvlitmus.spec.prefix.page import NO_DOUBT, Block, Page, Stored, Tier
 from kvlitmus.spec.prefix.seen import NodeInfo, NodeSeen, Seen
@@ -54,12 +54,10 @@ def table_of(plain: Plain, state: State, stored: Collection[Stored], setting: Se
 
 def still_there(plain: Plain, setting: Setting, one: ComponentStep) -> frozenset[Stored]:
     """What was cached before a step and must be after it, as far as requests hold it: they hold nothing new in its place."""
-    stored, answer = one.before.stored & one.expected.stored, one.answer
-    if not isinstance(one.call, calls.Begin | calls.Grow) or not isinstance(answer, Holding):
-        return stored
-    had = one.before.requests[one.call.rid].held if isinstance(one.call, calls.Grow) else {}
-    fresh = {place for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool}
-    return frozenset([(at, place) for at, place in stored if place not in fresh])
+    stored = one.before.stored & one.expected.stored
+    fresh = fresh_of(setting.layout, one.before, one.call, one.answer)
+    gone = {place for pool, place in fresh if pool == plain.pool}
+    return frozenset([(at, place) for at, place in stored if place not in gone]) if gone else stored
 
 
 def places_of(plain: Plain, one: RequestState) -> frozenset[PageNo]:
@@ -160,14 +158,14 @@ def serving(plain: Plain, setting: Setting, one: ComponentStep) -> Iterator[tupl
         ]
         hit = hit_of(plain, setting, one.before, call.path, answer.length, places)
         yield empty_state()._replace(contents=hit.contents or {}), hit
-    had = one.before.requests[call.rid].held if isinstance(call, calls.Grow) else {}
-    fresh = [PageNo(place) for pool, place in fresh_places(setting.layout, had, answer) if pool == plain.pool]
+    got = fresh_of(setting.layout, one.before, call, answer)
+    fresh = [PageNo(place) for pool, place in got if pool == plain.pool]
     kept = Counter(place for name in plain.components for place in answer.held.get(name, {}).values())
     others = [places_of(plain, each) for number, each in one.before.requests.items() if number != call.rid]
     owners = dict.fromkeys(kept - Counter(fresh), 1) | dict.fromkeys(frozenset[PageNo]().union(*others), 1)
     asked = calls.Alloc(plain.tokens(len(fresh)))
-    got = PoolCall(asked, plain.slots(fresh), frozenset({"asked"}))
-    yield empty_state()._replace(owners=cast("Mapping[PageNo, int]", owners)), got
+    granted = PoolCall(asked, plain.slots(fresh), frozenset({"asked"}))
+    yield empty_state()._replace(owners=cast("Mapping[PageNo, int]", owners)), granted
 
 
 def served(plain: Plain, setting: Setting, one: ComponentStep, state: State, expected: State) -> PoolCall:

@@ -19,17 +19,25 @@ from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Path
 from kvlitmus.spec.prefix.components import tree as _tree  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.prefix.components.advance import expect_components
 from kvlitmus.spec.prefix.components.calls import Begun, Brought, ComponentHit, JointCall, PoolsSeen, Taken
-from kvlitmus.spec.prefix.components.copies import by_pool, counted, plan_for, refusable
-from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, loose_on, needed_by, path_to
+from kvlitmus.spec.prefix.components.copies import counted, plan_for, refusable
+from kvlitmus.spec.prefix.components.state import (
+    by_pool,
+    end_name,
+    lacking_at,
+    longest,
+    loose_on,
+    needed_by,
+    path_to,
+)
 from kvlitmus.spec.prefix.components.tree import CALLS
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import BackUp, Commit, LoadBack, Prefetch, Write
-from kvlitmus.spec.words.layouts import KV, Layout
+from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import largest, step_of
+from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Name
 
 BY_ITSELF = ("component_writes",)
@@ -99,8 +107,6 @@ def used_path(setting: Setting, state: State, call: JointCall, answer: object) -
 @fact(0, ports=BY_ITSELF)
 def component_begun_of_nothing(
     setting: Setting,
-    layout: Layout,
-    window_root: str,
     state: State,
     component_known: State,
     component_begun: Sequence[Begun],
@@ -113,7 +119,7 @@ def component_begun_of_nothing(
     odd = []
     for one in component_begun:
         path, length = one.call.path, one.call.length
-        if lacking_at(layout, path, length, there, window_root) or length % step_of(layout.components):
+        if lacking_at(setting, path, length, there) or length % step_of(setting.layout.components):
             odd.append(length)
     return odd
 
@@ -140,10 +146,7 @@ def component_due_missed(
 
 def due(setting: Setting, state: State, known: State, path: Path) -> int:
     """The largest boundary of a key that is certainly there after an insert, if the policy wants it on the host."""
-    layout = setting.layout
-    certain = known.certain(DEVICE)
-    ends = {one.name: ends_at(path, one.name, certain) for one in layout.components}
-    boundary = largest(layout.components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
+    boundary = longest(setting, path, known.certain(DEVICE))
     write = setting.config.write
     if write == WRITE_THROUGH or (write == SELECTIVE and end_name(path, boundary) in state.used):
         return boundary
@@ -165,8 +168,6 @@ def with_begun(setting: Setting, known: State, after: PoolsSeen) -> tuple[State,
 @fact(3, ports=("component_view", "component_host_view", *BY_ITSELF))
 def component_lost(
     setting: Setting,
-    layout: Layout,
-    window_root: str,
     state: State,
     component_known: State,
     pools: PoolsSeen,
@@ -181,9 +182,9 @@ def component_lost(
         return []
     tried = {one.call.path.names[-1] for one in pools.begun}
     # What was evicted from the host may have made room too late: there was at least what is free now, less that.
-    late = dict.fromkeys(layout.host, 0)
+    late = dict.fromkeys(setting.layout.host, 0)
     for one in pools.begun:
-        for pool, many in by_pool(layout, one.answer.freed).items():
+        for pool, many in by_pool(setting.layout, one.answer.freed).items():
             late[pool] += many
     there = {**component_known.places(DEVICE), **component_known.places(HOST)}
     lost = []
@@ -193,11 +194,13 @@ def component_lost(
         path = path_to(setting, name)
         length = len(path.names)
         needs = needed_by(setting, path, length)
-        if needs <= there.keys() or length % step_of(layout.components):
+        if needs <= there.keys() or length % step_of(setting.layout.components):
             continue
-        before = not lacking_at(layout, path, length, certain, window_root)
+        before = not lacking_at(setting, path, length, certain)
         lacking = counted(plan_for(setting, state, path, length, load=False).most - component_known.places(HOST).keys())
-        room = all(many <= len(pools.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
+        room = all(
+            many <= len(pools.host_free[pool]) - late[pool] for pool, many in by_pool(setting.layout, lacking).items()
+        )
         if before and room and not needs <= state.places(HOST).keys():
             lost.append(name)
     return lost

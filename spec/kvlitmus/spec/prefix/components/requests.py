@@ -16,7 +16,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Begin, Grow
 from kvlitmus.spec.prefix.components.calls import Holding
-from kvlitmus.spec.prefix.components.state import end_name, grown, longest_hit, places_of, published, started, stored_by
+from kvlitmus.spec.prefix.components.state import end_name, longest_hit, places_of, published, served, stored_by
 from kvlitmus.spec.prefix.components.tree import GRANTED, REFUSED
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At, Place, Stored
@@ -33,17 +33,17 @@ def request_held(answer: Holding) -> Mapping[str, Mapping[int, int]]:
 
 
 @fact(0)
-def request_working(layout: Layout, state: State, call: Begin | Grow, answer: Holding) -> Mapping[str, Collection[int]]:
+def request_working(
+    setting: Setting, state: State, call: Begin | Grow, answer: Holding
+) -> Mapping[str, Collection[int]]:
     """Where the entries end, of each component, that the units of this chunk are computed with."""
-    if isinstance(call, Begin):
-        before, after = answer.length, started(call, answer).computed
-    else:
-        before, after = state.requests[call.rid].computed, grown(state, call, answer).computed
-    return {one.name: working(one, before, after) for one in layout.components}
+    before = answer.length if isinstance(call, Begin) else state.requests[call.rid].computed
+    after = served(state, call, answer).computed
+    return {one.name: working(one, before, after) for one in setting.layout.components}
 
 
 @fact(0)
-def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | Grow, answer: object) -> bool | Unknown:
+def request_fits(setting: Setting, state: State, call: Begin | Grow, answer: object) -> bool | Unknown:
     """Whether there was room for what was refused: places that no running request holds, cached or free."""
     if setting.profile.component_copies == "one" and state.copies:
         return UNKNOWN
@@ -51,31 +51,31 @@ def request_fits(setting: Setting, layout: Layout, state: State, call: Begin | G
         length = certain_hit(setting, state, call)
         if isinstance(length, Unknown):
             return UNKNOWN
-        more = first_needs(layout, state, call, length)
+        more = first_needs(setting.layout, state, call, length)
     else:
         assert isinstance(answer, Holding)
-        one = grown(state, call, answer)
+        one = served(state, call, answer)
         # What the request gives back is room for it, unless others hold it too.
         state = state._replace(requests={**state.requests, call.rid: one})
         after = min(one.computed + call.tokens, len(one.path.names))
         more = [
             Need(each, len(set(working(each, one.computed, after)) - one.held.get(each.name, {}).keys()))
-            for each in layout.components
+            for each in setting.layout.components
         ]
-    held = Counter(pool for pool, _ in in_use(setting, layout, state))
-    return fits(more, {pool: many - held[pool] for pool, many in layout.places.items()})
+    held = Counter(pool for pool, _ in in_use(setting, state))
+    return fits(more, {pool: many - held[pool] for pool, many in setting.layout.places.items()})
 
 
-def in_use(setting: Setting, layout: Layout, state: State) -> frozenset[Place]:
+def in_use(setting: Setting, state: State) -> frozenset[Place]:
     """The places that requests hold, and those of cached runs that they go on from.
 
     Where one entry is cached of what two requests compute, the other's own place is before what it has cached itself,
     and the cached one can't go, for a run is closed towards the root.
     """
-    used = frozenset[Place]().union(*[places_of(layout, one.held) for one in state.requests.values()])
+    used = frozenset[Place]().union(*[places_of(setting.layout, one.held) for one in state.requests.values()])
     if setting.profile.component_copies == "one":
         stored = frozenset[Stored]().union(*[stored_by(one) for one in state.requests.values()])
-        runs = {one.name: one.pool for one in layout.components if isinstance(one.shape, Run)}
+        runs = {one.name: one.pool for one in setting.layout.components if isinstance(one.shape, Run)}
         there = state.places(DEVICE)
         used |= {(runs[at[0]], there[at]) for at, _ in stored if at[0] in runs and at in there}
     return used
@@ -106,12 +106,12 @@ def first_needs(layout: Layout, state: State, call: Begin, length: int) -> list[
 
 
 @fact(0)
-def request_moved(layout: Layout, state: State, call: Grow, answer: Holding) -> Collection[tuple[str, int]]:
+def request_moved(setting: Setting, state: State, call: Grow, answer: Holding) -> Collection[tuple[str, int]]:
     """Where entries of the request end that are in other places than before the call."""
     before, held = state.requests[call.rid].held, answer.held
     return [
         (one.name, end)
-        for one in layout.components
+        for one in setting.layout.components
         for end, place in before.get(one.name, {}).items()
         if held.get(one.name, {}).get(end, place) != place
     ]
@@ -119,11 +119,10 @@ def request_moved(layout: Layout, state: State, call: Grow, answer: Holding) -> 
 
 @fact(3, ports=("component_view",))
 def request_unpublished(
-    layout: Layout, state: State, call: Begin | Grow, answer: Holding, component_held: Mapping[At, int]
+    setting: Setting, state: State, call: Begin | Grow, answer: Holding, component_held: Mapping[At, int]
 ) -> Collection[At]:
     """What the largest boundary needs that the request has computed, and is not cached."""
-    one = started(call, answer) if isinstance(call, Begin) else grown(state, call, answer)
-    return sorted(published(layout, one) - component_held.keys())
+    return sorted(published(setting.layout, served(state, call, answer)) - component_held.keys())
 
 
 # Rules

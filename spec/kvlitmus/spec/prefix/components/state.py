@@ -8,18 +8,30 @@ at one that is possible, and not before the largest one that is certain.  What i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any, cast
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
-from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, JointCall, Writing
+from kvlitmus.spec.prefix.components.calls import Brought, Copying, Entries, Holding, JointCall, Taken, Writing
 from kvlitmus.spec.prefix.components.fetch import Origin, attached, committed
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.prefix.work import Copy, Fetch, Tiers
-from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost
+from kvlitmus.spec.prefix.work_calls import (
+    Abandon,
+    BackUp,
+    Commit,
+    Copied,
+    Detach,
+    EvictHost,
+    Fetched,
+    LoadBack,
+    Prefetch,
+)
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
@@ -102,17 +114,32 @@ def places_at(state: State, at: At) -> list[int]:
     return more if first is None else [first.page, *more]
 
 
-def lacking_at(layout: Layout, path: Path, boundary: int, places: Container[At], root: str) -> list[str]:
+def ends_of(setting: Setting, path: Path, places: Container[At]) -> Mapping[str, frozenset[int]]:
+    """Where entries end along a key, among these, by component."""
+    return {one.name: ends_at(path, one.name, places) for one in setting.layout.components}
+
+
+def lacking_in(setting: Setting, ends: Mapping[str, Container[int]], boundary: int) -> list[str]:
+    """The components for which a boundary isn't valid by entries that end there."""
+    root = setting.profile.window_root
+    return [one.name for one in setting.layout.components if not valid(one, boundary, ends[one.name], root)]
+
+
+def lacking_at(setting: Setting, path: Path, boundary: int, places: Container[At]) -> list[str]:
     """The components for which a boundary of a key isn't valid by these entries."""
-    return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
+    return lacking_in(setting, ends_of(setting, path, places), boundary)
 
 
 def longest_hit(setting: Setting, path: Path, places: Container[At], most: int | None = None) -> int:
-    """The largest admitted boundary of a key that is valid for all components by these entries; the largest up to ``most``."""
-    components, profile = setting.layout.components, setting.profile
-    ends = {one.name: ends_at(path, one.name, places) for one in components}
-    root, cap, drop = profile.window_root, profile.match_cap, profile.component_drop
-    return largest(components, len(path.names), ends.__getitem__, root=root, cap=cap, drop=drop, most=most)
+    """The largest boundary at which a hit of a key may end that has these entries; the largest up to ``most``."""
+    profile = setting.profile
+    return longest(setting, path, places, most=most, cap=profile.match_cap, drop=profile.component_drop)
+
+
+def longest(setting: Setting, path: Path, places: Container[At], **limits: Any) -> int:
+    """The largest boundary of a key that is valid for all components by these entries, within these limits (:func:`largest`)."""
+    held, root = ends_of(setting, path, places).__getitem__, setting.profile.window_root
+    return largest(setting.layout.components, len(path.names), held, root=root, **limits)
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:
@@ -145,9 +172,11 @@ def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer
     )
 
 
-def started(call: Begin, answer: Holding) -> RequestState:
-    """The request that a call has begun."""
-    return serving(call.path, call.at_once(answer.length), answer.held)
+def fresh_of(layout: Layout, state: State, call: JointCall, answer: object) -> tuple[Place, ...]:
+    """The places that a request got by a call; none where it isn't one of requests."""
+    if not isinstance(call, Begin | Grow) or not isinstance(answer, Holding):
+        return ()
+    return fresh_places(layout, state.requests[call.rid].held if isinstance(call, Grow) else {}, answer)
 
 
 def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) -> RequestState:
@@ -155,8 +184,10 @@ def serving(path: Path, computed: int, held: Mapping[str, Mapping[int, int]]) ->
     return RequestState(path, (), 0, computed, path.root, held=held)
 
 
-def grown(state: State, call: Grow, answer: Holding) -> RequestState:
-    """A request after it went on, or was refused to."""
+def served(state: State, call: Begin | Grow, answer: Holding) -> RequestState:
+    """A request after it began, or went on, or was refused to."""
+    if isinstance(call, Begin):
+        return serving(call.path, call.at_once(answer.length), answer.held)
     one = state.requests[call.rid]
     units = min(one.computed + call.tokens, len(one.path.names)) if answer.granted else one.computed
     return one._replace(computed=units, held=answer.held)
@@ -238,6 +269,12 @@ def origin_of(setting: Setting, start: int) -> Origin:
     return Origin(start, window == "anchor" or (window == "root" and start == 0))
 
 
+def fetch_whole(layout: Layout, call: Prefetch[int]) -> int:
+    """How many units in whole steps the key has behind the anchor of a prefetch."""
+    length = len(call.path.names) - call.start
+    return length - length % step_of(layout.components)
+
+
 def held_by(setting: Setting, path: Path, start: int) -> frozenset[At]:
     """What a prefetch may protect at its anchor: its KV, or whatever there is on its path, by the profile."""
     if setting.profile.component_extent == "boundary":
@@ -314,6 +351,37 @@ def written_from(path: Path, answer: Writing) -> frozenset[At]:
     units = len(path.names)
     ends = answer.places or {}
     return frozenset((name, end_name(path, end)) for name, some in ends.items() for end in some if 0 < end <= units)
+
+
+def brought_by(setting: Setting, state: State, call: JointCall, answer: object) -> Mapping[At, int]:
+    """What a call brings to its tier, and where."""
+    if isinstance(call, Insert):
+        brought: Brought = call.slots
+        return brought
+    if isinstance(call, Commit):
+        return commit_brings(setting, state.fetches[call.rid], call.came)
+    if isinstance(call, Copied) and call.ok:
+        return state.under_way[call.number].places
+    if isinstance(call, LoadBack | BackUp) and setting.profile.component_landing == "begun":
+        assert isinstance(answer, Taken)
+        return copied_to(call.path, answer)
+    return {}
+
+
+def given_back(call: JointCall, answer: object) -> Entries:
+    """The places that a prefetch or a copy gave back in this call, or several did when storage went away, by component."""
+    if isinstance(answer, Taken):
+        return answer.returned
+    gives = isinstance(call, Abandon | Fetched | Detach | Copied)
+    return cast("Entries", answer) if gives else {}
+
+
+def by_pool(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
+    """Counts of entries by component as counts of places by pool."""
+    found: Counter[str] = Counter()
+    for name, many in counts.items():
+        found[layout.named(name).pool] += many
+    return found
 
 
 def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:

@@ -14,8 +14,15 @@ from typing import NamedTuple, cast
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.prefix.components.advance import expect_components, looked_at
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall, PoolsSeen, Taken
-from kvlitmus.spec.prefix.components.state import copied_to, needed_by, pool_places, spared_for, tier_of
-from kvlitmus.spec.prefix.components.tree import given_back, pools_of
+from kvlitmus.spec.prefix.components.state import (
+    by_pool,
+    copied_to,
+    given_back,
+    needed_by,
+    pool_places,
+    spared_for,
+    tier_of,
+)
 from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.state import State
@@ -84,10 +91,10 @@ def host_free(setting: Setting, state: State, call: JointCall, answer: object) -
         return before
     free = Counter(before)
     if isinstance(answer, Taken):
-        free.update(pools_of(layout, answer.freed))
-        free.subtract(pools_of(layout, {name: len(some) for name, some in (answer.places or {}).items()}))
+        free.update(by_pool(layout, answer.freed))
+        free.subtract(by_pool(layout, {name: len(some) for name, some in (answer.places or {}).items()}))
     elif isinstance(call, EvictHost):
-        free.update(pools_of(layout, cast("Mapping[str, int]", answer)))
+        free.update(by_pool(layout, cast("Mapping[str, int]", answer)))
     else:
         free.update(pool for pool, _ in pool_places(layout, given_back(call, answer)))
     return dict(free)

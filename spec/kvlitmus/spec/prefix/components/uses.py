@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Insert, Lock, Match, Path, Unlock
 from kvlitmus.spec.prefix.components.calls import ComponentHit, Holding, JointCall
-from kvlitmus.spec.prefix.components.state import fresh_places, needed_by, path_to, pool_places, stored_by
+from kvlitmus.spec.prefix.components.state import fresh_of, needed_by, path_to, pool_places, stored_by
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
@@ -198,8 +198,7 @@ def come_again(setting: Setting, state: State, then: State, call: JointCall, ans
         return frozenset(at for at, place in call.slots.items() if after.get(at) == place != before.get(at))
     if not isinstance(call, Begin | Grow) or not isinstance(answer, Holding):
         return frozenset()
-    held = state.requests[call.rid].held if isinstance(call, Grow) else {}
-    fresh = frozenset(fresh_places(setting.layout, held, answer))
+    fresh = frozenset(fresh_of(setting.layout, state, call, answer))
     pools = {one.name: one.pool for one in setting.layout.components}
     return frozenset(at for at, place in stored_by(then.requests[call.rid]) if (pools[at[0]], place) in fresh)
 
