@@ -23,7 +23,7 @@ KNOWN = {
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,
     "conformance/kvlitmus/conformance/checker/judge.py PLANS": "a memo: a plan depends on its key alone",
-    "spec/kvlitmus/spec/prefix/frame/judged_step.py KNOWN": "a memo: the causes depend on occasions and profile alone",
+    "spec/kvlitmus/spec/prefix/judged_step.py KNOWN": "a memo: the causes depend on occasions and profile alone",
     "conformance/kvlitmus/conformance/support/ending.py Asked": "signals come to the process, whoever runs in it",
     "conformance/kvlitmus/conformance/adapters/stores/scratch.py _pipes": _PROCESS,
     "conformance/kvlitmus/conformance/adapters/sglang/common/steps.py Stream": "as torch.cuda's current stream",

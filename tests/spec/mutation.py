@@ -46,7 +46,7 @@ from kvlitmus.spec.law.actions import ACTIONS, Group
 from kvlitmus.spec.law.facts import FACTS
 from kvlitmus.spec.law.rule import RULES
 from kvlitmus.spec.parts import all_rules
-from kvlitmus.spec.prefix.frame import judged_step as look
+from kvlitmus.spec.prefix import judged_step as look
 from kvlitmus.spec.prefix.frame.explain import REACH
 from kvlitmus.spec.prefix.rules.job import JOBS
 from tests.spec.support.edges import ALL_ROWS

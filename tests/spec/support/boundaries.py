@@ -11,15 +11,16 @@ import functools
 import hashlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from kvlitmus.spec.interface import Hit, Sizes, tiers
 from kvlitmus.spec.interface.plans import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.law.facts import FACTS, UNKNOWN
+from kvlitmus.spec.law.facts import FACTS, INPUTS, UNKNOWN
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.prefix import partial
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow, Insert, Match, Publish, Raised, Reset, Within, path_of
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.late_events import Contents, Late
 from kvlitmus.spec.prefix.page import Block, Page, Tier
 from kvlitmus.spec.prefix.prefetch_plan import HostCall, Planned, PlanPrefetch
@@ -61,6 +62,12 @@ class Row(NamedTuple):
 def row(name: str, says: Any, **values: Any) -> Row:
     """A row of the table below."""
     return Row(name, says, values)
+
+
+def looked(name: str, says: Any, **values: Any) -> Row:
+    """The same where it asks a step, which has these values."""
+    step: dict[str, Any] = {one.name: values.pop(one.name, None) for one in fields(Look) if one.name in INPUTS}
+    return row(name, says, look=Look(**step), **values)
 
 
 def setting(depth: int = 3, profile: dict[str, Any] | None = None, **config: Any) -> Setting:
@@ -623,7 +630,7 @@ def choosing(says: Any, **more: Any) -> Row:
     """What an eviction of page 5 could choose from."""
     usual = {"state": EMPTY, "setting": setting(), "expected": EMPTY, "call": Evict(Tokens(4)), "answer": 4}
     seen = {"then": EMPTY, "before": TierSeen(), "after": TierSeen(), "room_made": {"device": {Name(5)}}}
-    return row("choosing", says, **{**usual, **seen, **more})
+    return looked("choosing", says, **{**usual, **seen, **more})
 
 
 def due_missed(says: Any, hot: dict[Name, bool], hosted_before: dict[Name, PageNo]) -> Row:
@@ -967,7 +974,7 @@ def on_host(
 ) -> Row:
     """What an eviction of the host could choose from: it took page 5, of which nobody knows more, and ``lost`` went."""
     asked = setting(3, profile, host_pages=4, **config)
-    return row(
+    return looked(
         "choosing",
         says,
         state=TIERED,
@@ -1028,7 +1035,7 @@ LAST = (
     reservable(0, 3, 4),
     reservable(8, 3, 12),
     reservable(4, 3, 4, threshold=0),
-    row(
+    looked(
         "needless",
         UNKNOWN,
         state=TIERED,
@@ -1056,7 +1063,7 @@ LAST = (
         call=Match(LONG),
         answer=Hit(0),
     ),
-    row(
+    looked(
         "choosing",
         (),
         state=TIERED,
@@ -1069,7 +1076,7 @@ LAST = (
         after=TierSeen(),
         room_made={},
     ),
-    row(
+    looked(
         "needless",
         frozenset(),
         state=TIERED,

@@ -16,7 +16,7 @@ from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.prefix.calls import Begin, Evict, Reset
 from kvlitmus.spec.prefix.frame.explain import Effect
-from kvlitmus.spec.prefix.frame.judged_step import Look
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.page import Block, Doubt, Page, Rank, Tier, Window
 from kvlitmus.spec.prefix.partial import doubting
 from kvlitmus.spec.prefix.rules.order import Choosing
@@ -41,6 +41,7 @@ from tests.spec.support.boundaries import (
     counts,
     fits,
     job,
+    looked,
     node,
     row,
     seen,
@@ -204,7 +205,7 @@ def whose_turn(says: set[Name], granularity: str) -> tuple[Row, ...]:
 
 def gone_from_the_host(says: set[Name], write: str, below: Tiers, before: TierSeen) -> Row:
     """What the host forgot to make room, of a cache that is empty afterwards."""
-    return row(
+    return looked(
         "prefix.rules.room.dropped_for_room",
         says,
         setting=setting(3, host_pages=4, write=write),
@@ -216,7 +217,7 @@ def gone_from_the_host(says: set[Name], write: str, below: Tiers, before: TierSe
 
 def needless(says: Any, **more: Any) -> Row:
     """Which victims were needless, of an eviction of one page."""
-    return row(
+    return looked(
         "needless",
         says,
         **{
@@ -235,7 +236,7 @@ def needless(says: Any, **more: Any) -> Row:
 
 def copied_already(says: Any, write: str, hosted: dict[Name, PageNo], **profile: Any) -> Row:
     """What a full host dropped needlessly that dropped page 7 when page 5 left the device; a fault was asked for."""
-    return row(
+    return looked(
         "needless",
         says,
         state=EMPTY._replace(tiers=Tiers(fault=0)),
@@ -255,7 +256,7 @@ ABOVE = TierSeen(cached={A: PageNo(3)}, hosted={B: PageNo(2)}, parent_names={A: 
 
 EVICTED = (
     choosing(UNKNOWN, setting=setting(3, TABLE)),
-    row(
+    looked(
         "room_made",
         {},
         setting=setting(3),

@@ -33,7 +33,7 @@ from kvlitmus.mutants.prefix.disturbances import (
 from kvlitmus.spec.law.actions import ACTIONS, Group, What
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.frame.explain import changes, explain
-from kvlitmus.spec.prefix.frame.judged_step import Look, causes_in
+from kvlitmus.spec.prefix.judged_step import Look, causes_in
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 

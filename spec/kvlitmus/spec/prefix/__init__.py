@@ -8,7 +8,6 @@
 - :mod:`~kvlitmus.spec.prefix.work_occasions`: which occasions calls below the device are.
 - :mod:`~kvlitmus.spec.prefix.state`: what is known.
 - :mod:`~kvlitmus.spec.prefix.work`: what is under way between the tiers and storage.
-- :mod:`~kvlitmus.spec.prefix.work`: what is under way of several components.
 - :mod:`~kvlitmus.spec.prefix.own_work`: what only the cache itself has to remember.
 - :mod:`~kvlitmus.spec.prefix.effects`: elementary changes of the state.
 - :mod:`~kvlitmus.spec.prefix.advance`: what an answered call amounts to.
@@ -20,6 +19,7 @@
 - :mod:`~kvlitmus.spec.prefix.late_locks`: locks that were given back and end later.
 - :mod:`~kvlitmus.spec.prefix.spare_pages`: what requests hold beside their rows.
 - :mod:`~kvlitmus.spec.prefix.seen`: what was seen of the cache.
+- :mod:`~kvlitmus.spec.prefix.judged_step`: a step with the cache before and after it, and which effects it may have.
 - :mod:`~kvlitmus.spec.prefix.replay`: what events tell.
 - :mod:`~kvlitmus.spec.prefix.listener`: what somebody knows who hears all events, of any kind of cache.
 - :mod:`~kvlitmus.spec.prefix.late_events`: what they may tell late.

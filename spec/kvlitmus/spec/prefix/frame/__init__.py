@@ -2,7 +2,6 @@
 
 - :mod:`~kvlitmus.spec.prefix.frame.rules`: the rules of the frame (FRAME).
 - :mod:`~kvlitmus.spec.prefix.frame.explain`: what was seen to change, as effects with causes.
-- :mod:`~kvlitmus.spec.prefix.frame.judged_step`: a step as the frame looks at it, and which effects it may have.
 - :mod:`~kvlitmus.spec.prefix.frame.job_scope`: which jobs and names a call may let go on.
 - :mod:`~kvlitmus.spec.prefix.frame.trust`: what is not believed any more after a broken rule.
 """

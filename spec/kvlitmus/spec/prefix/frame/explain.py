@@ -32,11 +32,10 @@ from kvlitmus.spec.prefix.frame.job_scope import (
     pinned_by_jobs,
     unpinned_by_jobs,
 )
-from kvlitmus.spec.prefix.frame.judged_step import Look
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
-from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import WITH_STORAGE, Work, orphaned
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.units import Name, PageNo, pages_in_order, pages_of
@@ -318,8 +317,7 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
 def due_by_policy(look: Look) -> Collection[Name]:
     """The pages that an insertion may back up, or the tick that its backups may wait for."""
     if isinstance(look.call, work_calls.Tick):
-        assert look.state.tiers is not None
-        return {name for path in look.state.tiers.paths for name in path}
+        return {name for path in look.below_before.paths for name in path}
     return () if look.setting.config.write == policies.WRITE_BACK else key_pages(look)
 
 
@@ -339,8 +337,7 @@ def spilled(look: Look) -> Collection[Name]:
 
 def committed(look: Look) -> Collection[Name]:
     """The pages that a prefetch has read which the call ends; those on the device alone only where the profile fills them."""
-    assert look.state.tiers is not None
-    fetches = look.state.tiers.prefetches
+    fetches = look.below_before.prefetches
     if isinstance(look.call, work_calls.Poll):
         ended = [one for one in (fetches.of(look.call.rid),) if one is not None and look.answer]
     else:
@@ -360,12 +357,11 @@ def dropped_for_room(look: Look) -> Collection[Name]:
     A fault that the suite has asked for looks to the cache as if nothing were free.  Where under write-back a page can't
     be copied and is given up, what is below it goes with it.
     """
-    before, after, tiers = look.before, look.after, look.state.tiers
-    assert isinstance(before, TierSeen) and isinstance(after, TierSeen) and tiers is not None
+    before = look.tiers_seen_before
     wanted = host_pages_wanted(look, before)
-    if wanted > before.host_free_count or (wanted and tiers.fault is not None):
+    if wanted > before.host_free_count or (wanted and look.below_before.fault is not None):
         return droppable_for_room(look)
-    return orphaned(before, after.parent_names) if look.setting.config.write == policies.WRITE_BACK else ()
+    return orphaned(before, look.tiers_seen.parent_names) if look.setting.config.write == policies.WRITE_BACK else ()
 
 
 def host_pages_wanted(look: Look, before: TierSeen) -> int:
@@ -387,14 +383,12 @@ def host_pages_wanted(look: Look, before: TierSeen) -> int:
 
 def host_pages_dropped(look: Look) -> Collection[PageNo]:
     """The host pages in which copies were that are there no more."""
-    assert isinstance(look.before, TierSeen) and isinstance(look.after, TierSeen)
-    return set(look.before.hosted.values()) - set(look.after.hosted.values())
+    return set(look.tiers_seen_before.hosted.values()) - set(look.tiers_seen.hosted.values())
 
 
 def host_pages_moving(look: Look) -> Collection[PageNo]:
     """The host pages that work in flight held."""
-    assert isinstance(look.before, TierSeen)
-    return set(look.before.moving)
+    return set(look.tiers_seen_before.moving)
 
 
 def works_begun(look: Look, kind: str) -> Iterator[Work]:
@@ -410,8 +404,7 @@ def backups_of_key(look: Look) -> Collection[Job]:
 
 def works_ended(look: Look) -> Iterator[Work]:
     """The jobs that are listed no more."""
-    assert look.state.tiers is not None and isinstance(look.after, TierSeen)
-    return (work for number, work in look.state.tiers.work.items() if number not in look.after.jobs)
+    return (work for number, work in look.below_before.work.items() if number not in look.tiers_seen.jobs)
 
 
 def puts_begun(look: Look) -> Collection[Job]:
@@ -424,8 +417,7 @@ def puts_begun(look: Look) -> Collection[Job]:
     if isinstance(look.call, calls.INSERTS):
         known = set(key_pages(look))
     elif isinstance(look.call, work_calls.Tick):
-        assert look.state.tiers is not None
-        known = {name for work in works_ended(look) for name in work.names} | look.state.tiers.used
+        known = {name for work in works_ended(look) for name in work.names} | look.below_before.used
     else:
         known = set(spilled(look))
     return [work.job for work in works_begun(look, PUT) if known.issuperset(work.names)]
@@ -447,7 +439,7 @@ def fetches_begun(look: Look) -> Collection[Job]:
     begun = [work.job for work in works_begun(look, FETCH)]
     if not isinstance(look.call, work_calls.Advance):
         return begun
-    rid = work_of(look.state, look.call.job).job.rid
+    rid = look.below_before.work[look.call.job].job.rid
     return [job for job in begun if job.rid == rid]
 
 
@@ -457,23 +449,15 @@ def copies_again(look: Look) -> Collection[Job]:
     return [work.job for work in look.below.begun if (work.job.kind, work.names) in failed]
 
 
-def work_of(state: State, job: int) -> Work:
-    """A job that was under way."""
-    assert state.tiers is not None
-    return state.tiers.work[job]
-
-
 def jobs_before(look: Look) -> Collection[Job]:
     """The jobs that were listed."""
-    assert isinstance(look.before, TierSeen)
-    return look.before.jobs.values()
+    return look.tiers_seen_before.jobs.values()
 
 
 def own_job(look: Look) -> Collection[Job]:
     """The job that was advanced, as it was listed before and is after."""
-    assert isinstance(look.before, TierSeen) and isinstance(look.after, TierSeen)
     number = look.call.job
-    return [jobs[number] for jobs in (look.before.jobs, look.after.jobs) if number in jobs]
+    return [jobs[number] for jobs in (look.tiers_seen_before.jobs, look.tiers_seen.jobs) if number in jobs]
 
 
 def jobs_landed(look: Look) -> Collection[Job]:
@@ -484,8 +468,7 @@ def jobs_landed(look: Look) -> Collection[Job]:
 
 def jobs_with_storage(look: Look) -> Collection[Job]:
     """The jobs that go to storage, as they were listed before and are after."""
-    assert isinstance(look.after, TierSeen)
-    return [job for job in (*jobs_before(look), *look.after.jobs.values()) if job.kind in WITH_STORAGE]
+    return [job for job in (*jobs_before(look), *look.tiers_seen.jobs.values()) if job.kind in WITH_STORAGE]
 
 
 REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {

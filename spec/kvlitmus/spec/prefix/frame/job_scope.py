@@ -11,29 +11,17 @@ from collections.abc import Collection
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.prefix import work_calls
 from kvlitmus.spec.prefix.evictable import reclaimable
-from kvlitmus.spec.prefix.frame.judged_step import Look
-from kvlitmus.spec.prefix.seen import Put, Record, TierSeen
+from kvlitmus.spec.prefix.judged_step import Look
+from kvlitmus.spec.prefix.seen import Put
 from kvlitmus.spec.prefix.storage_advance import last_of, query_told
-from kvlitmus.spec.prefix.work import WITH_STORAGE, Tiers, Work, path_to
+from kvlitmus.spec.prefix.work import WITH_STORAGE, Work, path_to
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.units import Name, pages_needed
 
 
-def tiers_before(look: Look) -> Tiers:
-    """What was known below the device before the step."""
-    assert look.state.tiers is not None
-    return look.state.tiers
-
-
-def record_of(look: Look) -> Record:
-    """What storage was asked and given during the step."""
-    assert isinstance(look.after, TierSeen)
-    return look.after.record
-
-
 def at_work(look: Look, *kinds: str) -> list[Work]:
     """The work of these kinds to which the call can let something happen: its own job, or all where it is for none."""
-    works = tiers_before(look).work
+    works = look.below_before.work
     if isinstance(look.call, work_calls.Advance):
         works = {look.call.job: works[look.call.job]}
     return [work for work in works.values() if work.job.kind in kinds]
@@ -43,7 +31,7 @@ def names_asked(look: Look) -> Collection[str]:
     """The names that a query may ask for: as many as its raw tokens need pages, the first ones that were asked."""
     size = look.setting.size
     pages = sum(pages_needed(len(work.job.key.tokens) - work.job.start, size) for work in at_work(look, QUERY))
-    return query_told(record_of(look))[0][:pages]
+    return query_told(look.tiers_seen.record)[0][:pages]
 
 
 def names_read(look: Look) -> Collection[str]:
@@ -53,20 +41,19 @@ def names_read(look: Look) -> Collection[str]:
     """
     kinds = (FETCH,) if isinstance(look.call, work_calls.Advance) else (QUERY, FETCH)
     pages = sum(len(work.names) for work in at_work(look, *kinds))
-    return list(dict.fromkeys(one.name for one in record_of(look).got))[:pages]
+    return list(dict.fromkeys(one.name for one in look.tiers_seen.record.got))[:pages]
 
 
 def names_put(look: Look) -> Collection[str]:
     """The names under which a put may write: of its own pages, and of what is no page of any known prefix (BACKUP-06)."""
     works = at_work(look, PUT)
-    puts = record_of(look).puts if works else ()
+    puts = look.tiers_seen.record.puts if works else ()
     return written(look, puts, {name for work in works for name in work.names})
 
 
 def names_put_at_last(look: Look) -> Collection[str]:
     """The same where threads are let finish: whatever was in the tree may be backed up, and put."""
-    assert isinstance(look.before, TierSeen)
-    return written(look, record_of(look).puts, look.before.parent_names)
+    return written(look, look.tiers_seen.record.puts, look.tiers_seen_before.parent_names)
 
 
 def written(look: Look, puts: Collection[Put], own: Collection[Name]) -> Collection[str]:
@@ -77,7 +64,7 @@ def written(look: Look, puts: Collection[Put], own: Collection[Name]) -> Collect
 
 def jobs_of_nobody(look: Look) -> Collection[Job]:
     """The queries and fetches that nobody waits for: at a tick those whose prefetch is over or revoked, else the call's."""
-    call, fetches, listed = look.call, tiers_before(look).prefetches, listed_for(look)
+    call, fetches, listed = look.call, look.below_before.prefetches, listed_for(look)
     if isinstance(call, work_calls.Advance):
         return [job for job in listed if job.id == call.job]
     if not isinstance(call, work_calls.Tick) or call.detached:
@@ -92,9 +79,8 @@ def jobs_of_nobody(look: Look) -> Collection[Job]:
 
 def listed_for(look: Look) -> list[Job]:
     """The jobs that go to storage, as they were listed before and are after: of the call's request, or of all."""
-    assert isinstance(look.before, TierSeen) and isinstance(look.after, TierSeen)
     rid = getattr(look.call, "rid", None)
-    listed = (*look.before.jobs.values(), *look.after.jobs.values())
+    listed = (*look.tiers_seen_before.jobs.values(), *look.tiers_seen.jobs.values())
     return [job for job in listed if job.kind in WITH_STORAGE and (rid is None or job.rid == rid)]
 
 
@@ -106,8 +92,7 @@ def jobs_over(look: Look) -> Collection[Job]:
 
 def own_job_going_on(look: Look) -> Collection[Job]:
     """The job that was advanced, as it is listed after; a load not as landed before its last layer."""
-    assert isinstance(look.after, TierSeen)
-    job = look.after.jobs.get(look.call.job)
+    job = look.tiers_seen.jobs.get(look.call.job)
     if job is None:
         return ()
     work = look.below.work.get(job.id)
@@ -117,8 +102,7 @@ def own_job_going_on(look: Look) -> Collection[Job]:
 
 def droppable_for_room(look: Look) -> Collection[Name]:
     """What can leave the host for room: what was there alone, or is when it has left the device, or may be reclaimed."""
-    before = look.before
-    assert isinstance(before, TierSeen)
+    before = look.tiers_seen_before
     spare = reclaimable(look.state, look.setting)
     if look.setting.config.write == policies.WRITE_BACK:
         spare |= before.cached.keys() - look.after.cached.keys()
@@ -138,10 +122,9 @@ def unpinned_by_jobs(look: Look) -> Collection[Name]:
 
     Where a node was split meanwhile, both halves were protected: so what is above counts, too.
     """
-    assert isinstance(look.after, TierSeen)
-    works, fetches, later = tiers_before(look).work, tiers_before(look).prefetches, look.below.prefetches
-    gone = [work for number, work in works.items() if number not in look.after.jobs]
-    ended = [[above for name in work.names for above in path_to(name, look.after)] for work in gone]
+    works, fetches, later = look.below_before.work, look.below_before.prefetches, look.below.prefetches
+    gone = [work for number, work in works.items() if number not in look.tiers_seen.jobs]
+    ended = [[above for name in work.names for above in path_to(name, look.tiers_seen)] for work in gone]
     going_on = {
         number
         for number in later.running.values()
@@ -153,11 +136,9 @@ def unpinned_by_jobs(look: Look) -> Collection[Name]:
 
 def as_often(look: Look, reasons: Collection[Collection[Name]]) -> Collection[Name]:
     """The nodes, by their last page, whose pins changed by no more than the number of reasons that are about them."""
-    before, after = look.before, look.after
-    assert isinstance(before, TierSeen) and isinstance(after, TierSeen)
-    was = {node.named.pages: node.pins for node in before.tier_nodes}
+    was = {node.named.pages: node.pins for node in look.tiers_seen_before.tier_nodes}
     found = []
-    for node in after.tier_nodes:
+    for node in look.tiers_seen.tier_nodes:
         pages, own = node.named.pages, frozenset(node.named.pages)
         change = abs((node.pins or 0) - (was.get(pages) or 0)) if pages in was else 0
         if change and change <= sum(not own.isdisjoint(names) for names in reasons):

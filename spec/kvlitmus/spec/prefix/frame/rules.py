@@ -9,17 +9,14 @@ other parts say: they govern the cells of the table, the frame guards the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kvlitmus.spec.law.actions import ACTIONS, Group
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.frame.explain import Effect, unexplained
-from kvlitmus.spec.prefix.frame.judged_step import Look
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.rules import life as _life  # noqa: F401 - its facts, and those of tiers
-from kvlitmus.spec.prefix.seen import Seen, TierSeen
-from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.prefix.seen import TierSeen
 
 EVERY = tuple(ACTIONS)
 """All occasions that have a row."""
@@ -28,14 +25,6 @@ FRAME_PROBLEM = "McCarthy and Hayes 1969: the frame problem"
 """Where the rules come from: that what an action does not change must be said as well."""
 
 _UNCHANGED = "no other effects than these, each for one of its causes: {may_change}"
-
-
-@fact(3)
-def look(
-    setting: Setting, state: State, expected: State, then: State, call: Any, answer: Any, before: Seen, after: Seen
-) -> Look:
-    """The step, with the cache before and after it."""
-    return Look(setting, state, expected, then, call, answer, before, after)
 
 
 @fact(3)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.law.actions import What
@@ -19,6 +18,7 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, Strength, rule
 from kvlitmus.spec.prefix.calls import LOOKING, Begin, Evict, Flush, PlayedAgain, Reset, Resume
 from kvlitmus.spec.prefix.evictable import certainly_evictable, droppable, reclaimable
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.late_locks import late_locks
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.memory_needed import found_for, lacking, wanted_pages
@@ -111,36 +111,27 @@ def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
 
 
 @fact(3)
-def room_made(
-    setting: Setting, state: State, call: PlainCall, before: Seen, after: Seen, vanished: AbstractSet[Name]
-) -> ByTier:
-    """Names that went so that there is room, by the tier that they went from; none by a reset."""
-    return went(setting, state, call, before, after, vanished) if vanished or isinstance(after, TierSeen) else {}
-
-
-def went(
-    setting: Setting, state: State, call: PlainCall, before: Seen, after: Seen, vanished: AbstractSet[Name]
-) -> ByTier:
-    """What left each tier to make room, of those that anything left; what a failed load was to bring goes for that."""
-    if isinstance(call, Reset | Flush):
+def room_made(look: Look, vanished: AbstractSet[Name]) -> ByTier:
+    """Names that went so that there is room, by the tier that they went from; none by a reset, nor what a failed load was to bring."""
+    if isinstance(look.call, Reset | Flush):
         return {}
-    if vanished and state.tiers is not None:
-        vanished = vanished - {
-            name for work in state.tiers.work.values() if work.failed and work.job.kind == LOAD for name in work.names
-        }
+    if vanished and look.state.tiers is not None:
+        works = look.below_before.work.values()
+        vanished = vanished - {name for work in works if work.failed and work.job.kind == LOAD for name in work.names}
     device = {DEVICE: vanished} if vanished else {}
-    host = dropped_for_room(setting, state, before, after) if isinstance(after, TierSeen) else ()
+    host = dropped_for_room(look) if isinstance(look.after, TierSeen) else ()
     return {**device, HOST: host} if host else device
 
 
-def room_lacking(state: State, setting: Setting, call: PlainCall, answer: Any, before: Seen) -> Tokens | Unknown:
+def room_lacking(look: Look) -> Tokens | Unknown:
     """Slots of the device that the call may evict: those asked for, or those that it lacks, as the profile declares."""
+    setting, call = look.setting, look.call
     if setting.table or (setting.expires and isinstance(call, LOOKING)):
         return UNKNOWN
     if isinstance(call, Evict):
         return Tokens(setting.in_batches(pages_needed(call.asked, setting.size)) * setting.size)
-    wanted = wanted_pages(state, setting, call, answer)
-    return UNKNOWN if wanted is None else lacking(wanted, before.free_count, setting)
+    wanted = wanted_pages(look.state, setting, call, look.answer)
+    return UNKNOWN if wanted is None else lacking(wanted, look.before.free_count, setting)
 
 
 LOADS = (LoadBack, OutOfMemory)
@@ -148,72 +139,40 @@ LOADS = (LoadBack, OutOfMemory)
 
 
 @fact(3)
-def choosing(
-    state: State,
-    setting: Setting,
-    expected: State,
-    then: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    after: Seen,
-    room_made: ByTier,
-) -> Sequence[Choosing] | Unknown:
+def choosing(look: Look, room_made: ByTier) -> Sequence[Choosing] | Unknown:
     """What each tier on which room was made could choose from, when it chose: after what the call itself uses and locks."""
-    return choices(state, setting, expected, then, call, answer, before, after, room_made) if room_made else ()
-
-
-def choices(
-    state: State,
-    setting: Setting,
-    expected: State,
-    then: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    after: Seen,
-    room_made: ByTier,
-) -> Sequence[Choosing] | Unknown:
-    """What these tiers could choose from; unknown where nobody can tell."""
-    if setting.table or setting.own_order or (setting.expires and isinstance(call, LOOKING)):
+    if not room_made:
+        return ()
+    setting = look.setting
+    if setting.table or setting.own_order or (setting.expires and isinstance(look.call, LOOKING)):
         return UNKNOWN  # a page is found until it is handed out, and its order is the free list's
-    if expected.tiers is not None and (
+    if look.expected.tiers is not None and (
         not setting.steps or (setting.profile.split_created == "renews" and setting.config.policy in BY_AGE)
     ):
         return UNKNOWN  # what copies protect isn't shown; or nodes come and go between tiers, and nobody asks when
     found = []
     if DEVICE in room_made:
-        found.append(on_the_device(state, setting, expected, call, answer, before, room_made[DEVICE]))
+        found.append(on_the_device(look, room_made[DEVICE]))
     if HOST in room_made:
-        found.append(on_the_host(state, setting, expected, then, call, before, after, room_made[HOST]))
+        found.append(on_the_host(look, room_made[HOST]))
     return found
 
 
-def on_the_device(
-    state: State,
-    setting: Setting,
-    expected: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    vanished: AbstractSet[Name],
-) -> Choosing:
+def on_the_device(look: Look, vanished: AbstractSet[Name]) -> Choosing:
     """What the device could choose from."""
+    state, setting, call, tree = look.state, look.setting, look.call, look.expected.device
     held: set[Name] = set()
-    if answer is None and isinstance(call, Begin | Resume):  # used and locked in the attempt, or not
-        held.update(found_for(state, setting, call, answer))
+    if look.answer is None and isinstance(call, Begin | Resume):  # used and locked in the attempt, or not
+        held.update(found_for(state, setting, call, look.answer))
     if isinstance(call, LOADS):
         held.update(call.path.pages)
-    if expected.tiers is None:
-        return Choosing(expected.device, vanished, held, held.union(late_locks(state, state.device)))
-    assert isinstance(before, TierSeen)
+    if look.expected.tiers is None:
+        return Choosing(tree, vanished, held, held.union(late_locks(state, state.device)))
     was = state.device.pages
-    held.update(
-        name for name, page in expected.device.pages.items() if not page.locks and name in was and was[name].locks
-    )
+    held.update(name for name, page in tree.pages.items() if not page.locks and name in was and was[name].locks)
     if setting.config.write == WRITE_BACK:
-        held.update(perhaps_no_room(state, setting, before, vanished, held))
-    return Choosing(expected.device, vanished, ageless(expected.device, setting.config.policy), held)
+        held.update(perhaps_no_room(state, setting, look.tiers_seen_before, vanished, held))
+    return Choosing(tree, vanished, ageless(tree, setting.config.policy), held)
 
 
 def perhaps_no_room(
@@ -239,52 +198,22 @@ def had_choice(choosing: Sequence[Choosing]) -> bool:
 @fact(3)
 def passed_over(choosing: Sequence[Choosing], had_choice: bool, setting: Setting) -> frozenset[Name]:
     """Names that the policy would have taken from a tier before one that was taken from it."""
-    return earlier(choosing, setting) if had_choice else frozenset()
-
-
-def earlier(choosing: Sequence[Choosing], setting: Setting) -> frozenset[Name]:
-    """What each tier would have taken before one that it took."""
+    if not had_choice:
+        return frozenset()
     nodes = setting.profile.evict_granularity == "node"
     return frozenset().union(*[passed_over_by(one, setting.order, nodes=nodes, ties=setting.ties) for one in choosing])
 
 
 @fact(3)
-def needless(
-    state: State,
-    setting: Setting,
-    then: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    after: Seen,
-    room_made: ByTier,
-) -> frozenset[Name] | Unknown:
+def needless(look: Look, room_made: ByTier) -> frozenset[Name] | Unknown:
     """Names that a tier let go although enough was free there without them; unknown where no tier can tell."""
-    return beyond_need(state, setting, then, call, answer, before, after, room_made) if room_made else frozenset()
-
-
-def beyond_need(
-    state: State,
-    setting: Setting,
-    then: State,
-    call: PlainCall,
-    answer: Any,
-    before: Seen,
-    after: Seen,
-    room_made: ByTier,
-) -> frozenset[Name] | Unknown:
-    """What these tiers let go although enough was free there without it; unknown where none can tell."""
     found: list[AbstractSet[Name]] = []
     for tier, gone in room_made.items():
-        lacks = (
-            room_lacking(state, setting, call, answer, before)
-            if tier == DEVICE
-            else host_lacking(state, setting, then, call, answer, before, after)
-        )
+        lacks = room_lacking(look) if tier == DEVICE else host_lacking(look)
         if lacks is not UNKNOWN:
-            nodes = before.runs(tier)
-            found.append(needless_victims(nodes, gone, lacks, setting.size, setting.profile.evict_granularity))
-    return frozenset().union(*found) if found else UNKNOWN
+            nodes, granularity = look.before.runs(tier), look.setting.profile.evict_granularity
+            found.append(needless_victims(nodes, gone, lacks, look.setting.size, granularity))
+    return frozenset().union(*found) if found or not room_made else UNKNOWN
 
 
 @fact(3)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.partial import counts, free_least
 from kvlitmus.spec.prefix.release import NONE, at_hand
@@ -141,6 +142,14 @@ def protected_before(before: Seen) -> Tokens | Unknown:
 
 
 # Snapshots
+
+
+@fact(3)
+def look(
+    setting: Setting, state: State, expected: State, then: State, call: Any, answer: Any, before: Seen, after: Seen
+) -> Look:
+    """The step, with the cache before and after it."""
+    return Look(setting, state, expected, then, call, answer, before, after)
 
 
 @fact(3)

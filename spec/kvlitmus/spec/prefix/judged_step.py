@@ -1,4 +1,4 @@
-"""A step as the frame looks at it: what facts have of it, and the effects that its rows of the table allow."""
+"""A step as facts look at it: what they have of it, and the effects that its rows of the table allow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvlitmus.spec.law.actions import ACTIONS, Cause, What, joined
 from kvlitmus.spec.law.occasions import occasions_of
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix import work_occasions as _tier_occasions  # noqa: F401 - what calls on the tiers are
-from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.profile import Profile
@@ -75,7 +75,25 @@ class Look:
         return occasions_of(self.call, self.answer, self.state, self.setting, self.before)
 
     @property
+    def below_before(self) -> Tiers:
+        """What was known below the device before the step."""
+        assert self.state.tiers is not None
+        return self.state.tiers
+
+    @property
     def below(self) -> Tiers:
         """What is known below the device after the step."""
         assert self.then.tiers is not None
         return self.then.tiers
+
+    @property
+    def tiers_seen_before(self) -> TierSeen:
+        """What was seen of all tiers before it."""
+        assert isinstance(self.before, TierSeen)
+        return self.before
+
+    @property
+    def tiers_seen(self) -> TierSeen:
+        """What was seen of all tiers after it."""
+        assert isinstance(self.after, TierSeen)
+        return self.after
