@@ -54,9 +54,6 @@ def asked(
     )
 
 
-ONE: Cell = by(ALIKE)
-"""Of one rank alone it is said that it decides as all others do."""
-
 ASK_LINES: tuple[Line, ...] = (
     asked(
         "match",

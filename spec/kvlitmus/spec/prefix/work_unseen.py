@@ -179,15 +179,12 @@ def host_then(
 
 def placed_on(tier: Tier, setting: Setting, names: Sequence[Name]) -> Tier:
     """The tier with these pages too, those of which nobody knew, nobody knows where."""
-    fresh = {name: copy_of(above(setting, name), partial.SOMEWHERE) for name in names if name not in tier.pages}
+    fresh = {
+        name: copy_of(setting.names.above(name, setting.size), partial.SOMEWHERE)
+        for name in names
+        if name not in tier.pages
+    }
     return tier._replace(pages={**tier.pages, **fresh}) if fresh else tier
-
-
-def above(setting: Setting, name: Name) -> Name:
-    """The page before this one, or the root."""
-    for _ in range(setting.size):
-        name = setting.names.parent(name)
-    return name
 
 
 def certainly_on(tier: Tier, setting: Setting, names: Sequence[Name]) -> Tier:

@@ -62,6 +62,12 @@ class Names:
         """The prefix that is one unit shorter."""
         return self._parents[name]
 
+    def above(self, name: Name, many: int) -> Name:
+        """The prefix that is so many units shorter."""
+        for _ in range(many):
+            name = self.parent(name)
+        return name
+
     def prefix(self, name: Name) -> tuple[str | None, tuple[Unit, ...]]:
         """The namespace and the units that a name stands for."""
         units: list[Unit] = []

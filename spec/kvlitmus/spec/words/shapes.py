@@ -33,9 +33,6 @@ GRANTS = ("each", "paired", "whole")
 REFILLS = ("fills", "replaces")
 """How a tombstone is filled; see :class:`~kvlitmus.spec.words.profile.Profile`."""
 
-DROPS = ("none", "last")
-"""Whether a hit leaves the last entries out; see :class:`~kvlitmus.spec.words.profile.Profile`."""
-
 POINTS = ("any", "end")
 """Which states an insert brings; see :class:`~kvlitmus.spec.words.profile.Profile`."""
 

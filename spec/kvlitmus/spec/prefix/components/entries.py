@@ -11,7 +11,7 @@ from kvlitmus.spec.prefix import effects, windows
 from kvlitmus.spec.prefix.page import At, Page, Tier
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.layouts import KV
-from kvlitmus.spec.words.names import NO_NAME, Names
+from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
@@ -29,15 +29,8 @@ def placed(state: State, setting: Setting, tier: str, places: Mapping[At, int]) 
 
 def page_at(setting: Setting, component: str, name: Name, place: int) -> Page:
     """An entry of which nobody knows how it was used; KV is found from the root on, and so goes on from some."""
-    parent = above(setting.names, name, setting.layout.base.unit) if component == KV else NO_NAME
+    parent = setting.names.above(name, setting.layout.base.unit) if component == KV else NO_NAME
     return Page(parent, PageNo(place), Tick(0), Tick(0))
-
-
-def above(names: Names, name: Name, many: int) -> Name:
-    """The prefix that is so many units shorter."""
-    for _ in range(many):
-        name = names.parent(name)
-    return name
 
 
 def changed(

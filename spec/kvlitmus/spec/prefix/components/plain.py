@@ -15,7 +15,6 @@ from typing import NamedTuple, cast
 from kvlitmus.spec.interface.cache import Sizes
 from kvlitmus.spec.interface.tiers import PUT, Event
 from kvlitmus.spec.prefix.components.calls import Entries, PoolsSeen, Telling
-from kvlitmus.spec.prefix.components.entries import above
 from kvlitmus.spec.prefix.components.state import copying
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import NO_DOUBT, At, Stored, Tier
@@ -120,7 +119,7 @@ class Plain(NamedTuple):
 
     def above(self, name: Name) -> Name:
         """The prefix that is one entry shorter, where that has to be cached too."""
-        return above(self.setting.names, name, self.setting.size) if self.tree else NO_NAME
+        return self.setting.names.above(name, self.setting.size) if self.tree else NO_NAME
 
     def places(self, entries: Entries) -> list[int]:
         """The places of this pool among these."""

@@ -29,6 +29,7 @@ from kvlitmus.spec.prefix.components.state import (
     needed_by,
     path_to,
 )
+from kvlitmus.spec.prefix.components.steps import host_free
 from kvlitmus.spec.prefix.components.tree import CALLS
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
@@ -135,13 +136,13 @@ def component_due_missed(
     end = end_name(call.path, boundary)
     if not boundary or any(one.call.path.names[-1] == end for one in pools.begun):
         return []
-    then, available = with_begun(setting, component_known, pools)
+    then = with_begun(setting, component_known, pools.begun)
     needs = needed_by(setting, call.path, boundary)
     on_its_way = frozenset[At]().union(*[one.places for one in then.under_way.values() if not one.load])
     if not needs - then.places(HOST).keys() - on_its_way:
         return []
     plan = plan_for(setting, then, call.path, boundary, load=False)
-    return [] if refusable(setting, plan, loose_on(setting, then, HOST), available, {}) else [boundary]
+    return [] if refusable(setting, plan, loose_on(setting, then, HOST), then.free[HOST], {}) else [boundary]
 
 
 def due(setting: Setting, state: State, known: State, path: Path) -> int:
@@ -153,16 +154,12 @@ def due(setting: Setting, state: State, known: State, path: Path) -> int:
     return 0
 
 
-def with_begun(setting: Setting, known: State, after: PoolsSeen) -> tuple[State, dict[str, int]]:
-    """What is known when the backups have begun too, and how many places of the host are free then."""
-    layout, available = setting.layout, dict(after.host_available or {})
-    for one in after.begun:
-        known = expect_components(known, setting, one.call, one.answer)
-        for pool, many in by_pool(layout, one.answer.freed).items():
-            available[pool] += many
-        for name, some in (one.answer.places or {}).items():
-            available[layout.named(name).pool] -= len(some)
-    return known, available
+def with_begun(setting: Setting, known: State, begun: Sequence[Begun]) -> State:
+    """What is known when these backups have begun too, and how many places of the host are free then."""
+    for one in begun:
+        counted = host_free(setting, known, one.call, one.answer) or {}
+        known = expect_components(known, setting, one.call, one.answer)._replace(free={**known.free, HOST: counted})
+    return known
 
 
 @fact(3, ports=("component_view", "component_host_view", *BY_ITSELF))

@@ -313,8 +313,6 @@ def component_orphans(setting: Setting, pools: PoolsSeen) -> Collection[At] | Un
 # Rules
 
 LOOKED_AT = ("component_view",)
-HITS = (On.COMPONENT_MATCH, On.COMPONENT_START)
-"""What finds a prefix: a match, and a request that begins."""
 EVERY = calls_on("component")
 """All calls on a cache of components."""
 

@@ -23,6 +23,7 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.evictable import droppable, reclaimable
+from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.partial import known_part, run_of, surely
 from kvlitmus.spec.prefix.prefetch_advance import committed, ending, gate_of, stop_allowed_now
@@ -32,7 +33,7 @@ from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.storage_advance import query_hit_of
-from kvlitmus.spec.prefix.work import Prefetched, Tiers
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.prefix.work_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor
@@ -234,42 +235,27 @@ class Commits(NamedTuple):
 
 
 @fact(3)
-def commits(
-    state: State,
-    expected: State,
-    then: State,
-    setting: Setting,
-    call: Poll | Tick,
-    answer: object,
-    tiers_seen_before: TierSeen,
-    tiers_seen: TierSeen,
-) -> Commits:
+def commits(look: Look) -> Commits:
     """What the commits of the call may have added, and what of it is missing."""
-    assert state.tiers is not None and then.tiers is not None
+    call, fetches = look.call, look.below_before.prefetches
     if isinstance(call, Tick):
-        numbers = ending(state, setting)
+        numbers = ending(look.state, look.setting)
     else:
-        number = state.tiers.prefetches.running.get(call.rid)
-        numbers = [number] if number is not None and answer else []
+        number = fetches.running.get(call.rid)
+        numbers = [number] if number is not None and look.answer else []
     may, missing = frozenset[Name](), list[Name]()
     for number in numbers:
-        one = _as_it_ends(state, number, ticked=isinstance(call, Tick))
-        own, lacking = committed(_with_jobs(expected, then), setting, number, one, tiers_seen_before, tiers_seen)
+        one = fetches.by_number[number]
+        one = one._replace(counted=one.got) if isinstance(call, Tick) else one  # a tick counts all that was read
+        own, lacking = committed(with_jobs(look), look.setting, number, one, look.tiers_seen_before, look.tiers_seen)
         may, missing = may | own, missing + lacking
     return Commits(may, missing)
 
 
-def _as_it_ends(state: State, number: int, *, ticked: bool) -> Prefetched:
-    """A prefetch as it was when the call ended it; a tick counts all that was read."""
-    assert state.tiers is not None
-    one = state.tiers.prefetches.by_number[number]
-    return one._replace(counted=one.got) if ticked else one
-
-
-def _with_jobs(expected: State, then: State) -> State:
+def with_jobs(look: Look) -> State:
     """What was expected, with the jobs that are under way after the call."""
-    assert expected.tiers is not None and then.tiers is not None
-    return expected._replace(tiers=expected.tiers._replace(work=then.tiers.work))
+    assert look.expected.tiers is not None
+    return look.expected._replace(tiers=look.expected.tiers._replace(work=look.below.work))
 
 
 @fact(3)

@@ -172,13 +172,10 @@ def one_home(
 @fact(3)
 def misplaced_on_host(setting: Setting, after: Seen) -> str:
     """In words which pages of the host have no home or two: each is free, in the tree, or with work in flight."""
-    return on_host(setting.host_usable, after) if isinstance(after, TierSeen) else ""
-
-
-def on_host(usable: frozenset[PageNo], after: TierSeen) -> str:
-    """The same, of a hierarchy."""
+    if not isinstance(after, TierSeen):
+        return ""
     homes = {"free": after.host_free, "in the tree": after.host_listed, "in flight": after.moving}
-    return "" if one_home(usable, homes.values()) else misplaced(usable, homes)
+    return "" if one_home(setting.host_usable, homes.values()) else misplaced(setting.host_usable, homes)
 
 
 @fact(3)
