@@ -206,10 +206,13 @@ def test_a_fault_in_a_part_of_a_tape_of_components_is_found(id: str, tmp_path: P
     assert OF_POOLS[id] in [rule for one in outcome.findings for rule in one.finding.rules]
 
 
-def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(tmp_path: Path) -> None:
-    play = whole("specimen", "components")
+@pytest.mark.parametrize("config", ["components", "groups", "blocks"])
+def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(config: str, tmp_path: Path) -> None:
+    """Where several components share a pool, a call on them is one after another on that pool."""
+    play = whole("specimen", config)
     found = judged([{**play[0], "begins": "middle"}, *play[1:]], tmp_path)
-    assert found.outcome.findings == [] and found.outcome.judged > found.outcome.total / 2
+    assert (found.outcome.findings, found.outcome.error) == ([], "")
+    assert found.outcome.judged > found.outcome.total / 2
     assert {"POOL-01", "TREE-02", "FRAME-01", "FRAME-02"} <= {*+found.checker.counted()}
 
 

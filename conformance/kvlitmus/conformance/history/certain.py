@@ -8,6 +8,7 @@ here, so that nothing can be concluded from it by accident.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple, NoReturn, cast
@@ -175,10 +176,13 @@ def without(seen: Seen, kept: Collection[str]) -> Seen:
 
 
 def pool_seen(seen: Seen | Unknown) -> Seen:
-    """What was seen of a pool of a cache of components: there is a snapshot, and perhaps a count of what is free."""
+    """What was seen of a pool of a cache of components: there is a snapshot, and perhaps a count of what is free.
+
+    It is a copy: what was seen after one part of a call is what was seen before the next.
+    """
     assert isinstance(seen, Seen), "both looks were made"
     snapshot = {one.name for one in fields(Seen)} - {*COUNTERS, "events"}
-    return without(seen, snapshot if seen.available is None else {"available", *snapshot})
+    return without(copy(seen), snapshot if seen.available is None else {"available", *snapshot})
 
 
 def seen_of(observer: Observer, looked: Mapping[str, Any], record: Record) -> Seen:
