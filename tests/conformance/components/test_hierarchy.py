@@ -13,8 +13,10 @@ from kvlitmus.conformance.checker.explain import WHERE
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import configs_of
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import component_target
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.lifted import Lifted
@@ -186,3 +188,13 @@ def test_a_mutant_of_components_breaks_the_law_of_hierarchies_too(rule: str) -> 
 def test_each_of_these_laws_is_shown_to_bite() -> None:
     shown = {*MUTANTS, *[one[0] for one in WRONG_LOOKS]}
     assert shown == LAWS
+
+
+LOOKING = ("counters", "sizes", "view", "host_counters", "host_view", "events")
+
+
+@pytest.mark.parametrize("port", LOOKING)
+def test_no_cache_is_accused_of_what_it_does_not_show(port: str) -> None:
+    play = Item(kind="random", config=HOSTED[0], seed=1, ops=40)
+    found = run_item(component_target, play, Options(without=frozenset(PORTS[f"component_{port}"])))
+    assert (found.findings, found.steps > 40) == ([], True)

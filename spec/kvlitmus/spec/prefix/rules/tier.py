@@ -11,7 +11,7 @@ tree, or in the hands of work in flight (reserved by a prefetch, waiting to be r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
@@ -54,9 +54,9 @@ def host_asked(call: EvictHost[int]) -> Tokens:
 
 
 @fact(1, ports=("host",))
-def host_available(tiers_seen: TierSeen) -> Tokens:
-    """Slots that the host pool says it could hand out, after the call."""
-    return Tokens(cast("int", tiers_seen.host_available))
+def host_available(tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots that the host pool says it could hand out, after the call; unknown where it doesn't say so."""
+    return UNKNOWN if tiers_seen.host_available is None else Tokens(tiers_seen.host_available)
 
 
 @fact(1)
