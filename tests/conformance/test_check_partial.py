@@ -216,6 +216,16 @@ def test_of_a_part_of_a_legal_tape_of_components_much_is_judged(config: str, tmp
     assert {"POOL-01", "TREE-02", "FRAME-01", "FRAME-02"} <= {*+found.checker.counted()}
 
 
+def test_who_begins_backups_that_nobody_saw_is_not_accused_of_them(tmp_path: Path) -> None:
+    """Its port stays, though no look tells of it: what they protect and where they go isn't known."""
+    play = whole("specimen", "groups")
+    unseen = [{**line, "looks": {**line.get("looks", {})}} for line in play[1:]]
+    begun = [bool(line["looks"].pop("component_begun", ())) for line in unseen]
+    outcome = judged([play[0], *[line for line in unseen if len(line) > 1 or line["looks"]]], tmp_path).outcome
+    assert any(begun) and (outcome.findings, outcome.error) == ([], "")
+    assert outcome.lacking == "not all looks were made that it takes" and outcome.judged > 0
+
+
 OF_RANKS = {
     "rank-window-is-its-own": "RANKS-01",
     "rank-evicts-in-an-order-of-its-own": "RANKS-02",

@@ -40,6 +40,9 @@ KINDS = frozenset(
 )
 """The ports of caches that can be looked at before the first call."""
 
+WRITES = "component_writes"
+"""The port of a cache that begins backups by itself, whether anybody looks or not."""
+
 
 class Raised(NamedTuple):
     """A look that raised."""
@@ -166,7 +169,7 @@ class Reader:
         looks, self._last = {one for one in looks if not CALLS[one].parameters}, first
         unseen = {
             port
-            for port in said.ports & PORTS.keys()
+            for port in (said.ports & PORTS.keys()) - {WRITES}
             if LOOKS.issuperset(PORTS[port]) and not all(one in looks or CALLS[one].parameters for one in PORTS[port])
         }
         ports = said.ports - unseen
