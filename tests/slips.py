@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kvlitmus.conformance.support.ending import kindly
 from tests.support.mutations import decides_nothing, statements, variants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -228,18 +229,19 @@ def git(*words: str) -> str:
 
 @contextmanager
 def written(files: Mapping[str, bytes]) -> Iterator[None]:
-    """For a while these files have other contents; what is compiled is compiled anew."""
+    """For a while these files have other contents, whatever ends it; what is compiled is compiled anew."""
     was = {file: (ROOT / file).read_bytes() for file in files}
     native = any(not file.endswith(".py") for file in files)
-    try:
-        for file, source in files.items():
-            (ROOT / file).write_bytes(source)
-        yield
-    finally:
-        for file, source in was.items():
-            (ROOT / file).write_bytes(source)
-        if native:
-            build()
+    with kindly():
+        try:
+            for file, source in files.items():
+                (ROOT / file).write_bytes(source)
+            yield
+        finally:
+            for file, source in was.items():
+                (ROOT / file).write_bytes(source)
+            if native:
+                build()
 
 
 def build() -> bool:

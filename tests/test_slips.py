@@ -1,7 +1,9 @@
-"""Where the mark of a slip is: who imports a default argument or a decorator has not asked for it yet."""
+"""Where the mark of a slip is: who imports a default argument or a decorator has not asked for it yet; and its end."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -71,3 +73,28 @@ def test_a_default_and_a_decorator_are_met_by_those_who_use_them(
 
     reach = slips.Reach({7: ["", "a::test"]}, {"a::test": 1.0, "another::test": 0.5})
     assert reach.of(7, one) == (["a::test"] if used else ["another::test", "a::test"])
+
+
+PLANTS = """\
+import time
+from pathlib import Path
+from tests import slips
+
+slips.ROOT = Path({root!r})
+with slips.written({{"one.py": b"a slip"}}):
+    print(flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_slip_is_taken_back_by_who_is_ended(tmp_path: Path) -> None:
+    file = tmp_path / "one.py"
+    file.write_text(SOURCE, encoding="utf-8")
+    command = [sys.executable, "-c", PLANTS.format(root=str(tmp_path))]
+    with subprocess.Popen(
+        command, cwd=slips.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as planting:
+        assert planting.stdout is not None and planting.stdout.readline() == "\n"
+        assert file.read_bytes() == b"a slip"
+        planting.send_signal(signal.SIGTERM)
+    assert file.read_text(encoding="utf-8") == SOURCE
