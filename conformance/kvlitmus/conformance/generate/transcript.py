@@ -383,7 +383,7 @@ class Scribe:
             self.write(Op("alloc", min(LOAN, pages - at) - 1))
 
     def note_free(self, slots: Sequence[int]) -> None:
-        """``free``; duplicates, ``insert`` gives back itself."""
+        """``free``; duplicates are freed by ``insert`` when it is played."""
         if self.last != "insert":
             self.write(Op("free", 0, 1))
 

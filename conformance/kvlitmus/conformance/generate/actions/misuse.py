@@ -159,9 +159,9 @@ def insert_no_slots(caller: Caller, a: int, key: Key) -> Wrong | None:
 def insert_beyond(caller: Caller, a: int, key: Key) -> Wrong | None:
     """A token that no key has."""
     own = own_pages(caller, 2)
-    return (
-        None if own is None else insert_of(caller, with_odd_token(two_pages(caller), a), own, "a token that no key has")
-    )
+    if own is None:
+        return None
+    return insert_of(caller, with_odd_token(two_pages(caller), a), own, "a token that no key has")
 
 
 def with_odd_token(key: Key, a: int) -> Key:

@@ -222,7 +222,7 @@ def one_eviction_makes_room(checker: Checker) -> None:
 
 @litmus(rules=("COMP-22", "COMP-23", "COMP-13"), needs=NEEDS, profile=EACH)
 def what_no_eviction_makes_is_not_missed(checker: Checker) -> None:
-    """Two pages are cached and all other KV is somebody's: there is no room for four, evict for nothing who will.
+    """Two pages are cached and all other KV is somebody's: there is no room for four, whether or not any are evicted.
 
     Where fewer are worth it, what goes makes room for them.
     """

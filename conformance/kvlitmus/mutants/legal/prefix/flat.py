@@ -242,7 +242,7 @@ class CacheFreesDuplicates(DuplicatesFreedByBoth):
 
 @null_mutant("duplicates-stay-the-callers", profile=replace(PROFILE, duplicates="kept"), configs=BOTH)
 class DuplicatesStayTheCallers(Specimen):
-    """The duplicates of an insert stay its caller's, who may go on using it, as the profile declares."""
+    """The caller of an insert keeps the duplicates and may go on using them, as the profile declares."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False

@@ -173,7 +173,7 @@ def plain_of(setting: Setting, tier: str, pool: str, own: Sequence[Component]) -
     """These components of a pool, as a plain cache."""
     layout, given, profile = setting.layout, setting.config, replace(setting.profile, reserved=0)
     serves = "component_requests" in setting.capabilities
-    # Duplicates that a cache frees itself count as left to its caller, who gives them back.
+    # Duplicates that a cache frees itself are judged as if it left them to its caller, and the caller freed them.
     profile = replace(profile, duplicates="kept" if serves else "caller_frees")
     if serves:
         profile = replace(profile, publish="at_alloc")
