@@ -29,6 +29,8 @@ from kvlitmus.conformance.viewer import page
 from kvlitmus.conformance.viewer.beside import ALIKE, DECIDES, TOO_LONG, beside, shown
 from kvlitmus.conformance.viewer.plain import fields, worded
 from kvlitmus.conformance.viewer.scenes import Beside, Scene, scenes
+from kvlitmus.spec.law.facts import FACTS
+from kvlitmus.spec.parts import all_rules
 from tests.conformance.test_compose import BareTarget, Forgets
 from tests.conformance.viewer_plays import (
     HOSTILE,
@@ -150,6 +152,24 @@ def test_a_finding_shows_what_the_cache_declares_of_what_it_speaks_of() -> None:
     assert "either leaves" in text and "*" not in text
     said["allowed"] = "one value"
     assert "<dt>declared" not in page.finding_of(0, said, "", page.Where(6), {"store_put": "first"})
+
+
+def test_a_finding_says_at_once_what_was_seen_and_each_thing_once() -> None:
+    said: dict[str, Json] = {
+        "rules": ["FETCH-12"],
+        "allowed": "at most [‹1›]",
+        "seen": {"came_by_commits": "[‹2›]", "commit_range": "[‹1›]"},
+    }
+    text = page.finding_of(0, said, "")
+    assert '<p class="fault">Seen: came by commits [‹2›]. Allowed: at most [‹1›]</p>' in text
+    assert "<dt>commit range" not in text and FACTS["commit_range"].meaning in html.unescape(text)
+    raised: dict[str, Json] = {
+        "rules": ["PORT-01"],
+        "allowed": all_rules()["PORT-01"].text,
+        "detail": "the call raised",
+    }
+    assert '<p class="fault">Seen: the call raised</p>' in page.finding_of(0, raised, "")
+    assert "fault" not in page.finding_of(0, {"rules": ["POOL-12"]}, "")
 
 
 RETIRED = "hazards/H-04.jsonl"
@@ -504,6 +524,7 @@ def test_the_head_of_a_finding_blames_the_misuse_and_not_what_asks_for_its_effec
     page.write(stream, [play])
     text = stream.getvalue()
     assert "<h2>Step 35 (call 3) shows a broken <b>MISUSE-03</b>" in text
+    assert '<p class="fault">Seen: available after 34; later sound False. Allowed: at most 32 slots available' in text
     assert "differ since step 2: <code>free([1, 2, 1, 2])" in text
     assert '34 <span class="means">slots that the pool says it could hand out, after the misuse</span>' in text
     assert '<p class="about">page=1 lru · litmus misuse/a-page-named-twice-in-one-free' in text

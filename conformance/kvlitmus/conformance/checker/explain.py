@@ -190,7 +190,7 @@ def disorder_text(names: Names, read: tuple[str, int]) -> str:  # noqa: ARG001 -
 
 def entry_text(names: Names, known: Entry) -> str:  # noqa: ARG001 - as the others
     """What is known of a key of a store."""
-    told = [f"{pages_text(known.puts)} was put"]
+    told = [f"{pages_text(known.puts) if known.puts else 'nothing'} was put"]
     told += [] if known.due is None else [f"{page_text(known.due)} is due"]
     told += [f"damaged ({known.damage})"] if known.damage else []
     told += [f"then {pages_text(known.mended)} was put"] if known.mended else []

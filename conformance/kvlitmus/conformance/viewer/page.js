@@ -181,8 +181,13 @@ function step(now) {
   return shown;
 }
 
-function listed(around) {
+function listed(around, from) {
   const list = element("ol");
+  if (from > 0) {
+    const button = element("button", { type: "button" }, `↑ steps 0 to ${from - 1}`);
+    button.addEventListener("click", () => go(from - 1));
+    list.append(element("li", {}, button));
+  }
   for (const one of around) {
     if (!one) continue;
     const bad = one.verdicts.length > 0;
@@ -208,7 +213,7 @@ async function draw(of, number) {
   const same = (kind, name) => (before ? before[kind].find((one) => base(one.name) === base(name)) : undefined);
   for (const one of document.querySelectorAll(".play")) one.hidden = one.dataset.play !== String(of);
   $("now").replaceChildren(...step(now));
-  $("steps").replaceChildren(...listed(around));
+  $("steps").replaceChildren(...listed(around, from));
   const apart = now.beside && now.beside.rows.length ? ["apart"] : ["alike"];
   $("drawn").replaceChildren(
     ...(now.beside ? [table(now.beside, undefined, apart)] : []),
@@ -222,7 +227,8 @@ async function draw(of, number) {
   const list = $("steps").querySelector("ol");
   const above = list.getBoundingClientRect().top + scrollY; // so that the step that is shown is in sight with its picture
   list.style.maxHeight = innerWidth > 860 ? `${Math.max(160, innerHeight - above - 16)}px` : null;
-  list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
+  const next = current.nextElementSibling || current; // the list begins at its top as long as the step is in sight there
+  list.scrollTop = next.offsetTop + next.offsetHeight - list.offsetTop - list.clientHeight;
   $("where").textContent = `step ${number} of ${steps - 1}`;
   $("said").textContent = said(title, number, now);
   document.documentElement.dataset.drawn = String(number);

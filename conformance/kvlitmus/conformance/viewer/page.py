@@ -37,6 +37,9 @@ from kvlitmus.spec.words.config import Config
 PART = 100
 """So many scenes are packed together: drawing one unpacks no more than these."""
 
+FAULT = 200
+"""No half of the line that says what is wrong is longer."""
+
 LONG = 4_000
 """No text of a finding is longer on the page."""
 
@@ -263,7 +266,7 @@ def finding_of(
     kind, label = ("finding", "What is broken") if finding else ("played", "What was played")
     told = [f'<section class="{kind} play" data-play="{number}" aria-label="{label}">']
     ids = rules_of(finding)
-    told += [headline(ids[0], where)] if ids else []
+    told += [headline(ids[0], where), *fault_of(finding, ids[0])] if ids else []
     told += [
         "<details open><summary>What was allowed, and what was seen</summary>",
         *facts_of(finding, ids, where, profile),
@@ -303,6 +306,34 @@ def headline(id: str, where: Where) -> str:
     return line
 
 
+def fault_of(finding: Mapping[str, Json], id: str) -> list[str]:
+    """What is wrong here, in one line: what was seen, and what would have been right."""
+    rule, allowed = all_rules().get(id), finding.get("allowed")
+    seen = "; ".join(f"{name.replace('_', ' ')} {one}" for name, one in observed(finding, id).items())
+    seen = seen or str(finding.get("detail") or "")
+    right = allowed if rule and allowed != rule.text else None
+    line = ". ".join(
+        f"{word}: {short(readable(one), FAULT)}" for word, one in (("Seen", seen), ("Allowed", right)) if one
+    )
+    return [f'<p class="fault">{escaped(line)}</p>'] if line else []
+
+
+def observed(finding: Mapping[str, Json], id: str) -> dict[str, Json]:
+    """The facts of a finding that there is something of, but for those that ``allowed`` tells already."""
+    quoted, allowed = quoted_in(id), str(finding.get("allowed"))
+    return {
+        name: one
+        for name, one in fields(finding.get("seen")).items()
+        if one not in EMPTY and not (name in quoted and str(one) in allowed)
+    }
+
+
+def quoted_in(id: str) -> list[str]:
+    """The facts that a rule's text on what is allowed quotes."""
+    rule = all_rules().get(id)
+    return re.findall(r"{(\w+)", rule.allowed) if rule else []
+
+
 def is_misuse(id: str) -> bool:
     """Whether a rule is about what a cache makes of calls that break the contract."""
     return id in all_rules() and all_rules()[id].pack == "misuse"
@@ -315,11 +346,12 @@ def facts_of(
     short_of = {"minimal": "minimal: no part of it breaks the rule", **SHORTNESS}
     minimal = str(finding.get("minimal") or "")
     misuse, facts = any(map(is_misuse, ids)), fields(finding.get("seen"))
-    seen = [(name, one, meaning(name, misuse=misuse)) for name, one in facts.items() if one not in EMPTY]
+    seen = [(name, one, meaning(name, misuse=misuse)) for name, one in observed(finding, "".join(ids[:1])).items()]
+    quoted = quoted_in("".join(ids[:1]))
     empty = ", ".join(name.replace("_", " ") for name, one in facts.items() if one in EMPTY)
     rows = [
         ("call", finding.get("call"), ""),
-        ("allowed", finding.get("allowed"), ""),
+        ("allowed", finding.get("allowed"), meaning(quoted[0], misuse=misuse) if len(quoted) == 1 else ""),
         ("declared", declared(str(finding.get("allowed")), profile or {}), ""),
         *seen,
         ("seen empty", empty, ""),
