@@ -7,7 +7,6 @@ import functools
 from kvlitmus.conformance.specimen.components.tree import ComponentNode, ComponentTree
 from kvlitmus.mutants.components.tree import WINDOWED
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.interface import Sizes
 
 
 @mutant(
@@ -19,10 +18,9 @@ from kvlitmus.spec.interface import Sizes
 class CountsWhatAWindowLeft(ComponentTree):
     """A scheduler waits for windows that aren't there: a tombstone counts as an entry of the window that could go."""
 
-    def sizes(self, name: str) -> Sizes:
+    def counts(self, node: ComponentNode) -> list[tuple[str, int]]:
         """Node by node, as of the KV."""
-        locked = [bool(node.locks.get(name)) for node in self.nodes()]
-        return Sizes(locked.count(False), locked.count(True))
+        return [(one.name, bool(node.locks.get(one.name))) for one in self.components]
 
 
 @mutant(
@@ -33,10 +31,9 @@ class CountsWhatAWindowLeft(ComponentTree):
 class CountsEachReceipt(ComponentTree):
     """A prefix that two requests share is counted twice as protected, so less seems to be left than there is."""
 
-    def sizes(self, name: str) -> Sizes:
+    def counts(self, node: ComponentNode) -> list[tuple[str, int]]:
         """Receipt by receipt."""
-        held = [node.locks.get(name, 0) for node in self.nodes() if name in node.places]
-        return Sizes(held.count(0), sum(held))
+        return [(name, node.locks.get(name, 0)) for name in node.places]
 
 
 @mutant("component-counts-no-unlock", kills=("LOCK-02", "LOCK-06", "LOCK-07"))
@@ -55,8 +52,6 @@ class CountsNoUnlock(ComponentTree):
         """What was protected, by component."""
         return {}
 
-    def sizes(self, name: str) -> Sizes:
+    def counts(self, node: ComponentNode) -> list[tuple[str, int]]:
         """No unlock moves it back."""
-        counted = self.counted.get(name, set())
-        there = [node in counted for node in self.nodes() if name in node.places]
-        return Sizes(there.count(False), there.count(True))
+        return [(name, node in self.counted.get(name, ())) for name in node.places]

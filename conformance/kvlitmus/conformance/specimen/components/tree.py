@@ -412,10 +412,19 @@ class ComponentTree(ComponentEvictor):
             for one in nodes:
                 one.locks[name] -= 1
 
-    def sizes(self, name: str) -> Sizes:
-        """How many entries of a component could be evicted, and how many are protected."""
-        locked = [bool(node.locks.get(name)) for node in self.nodes() if name in node.places]
-        return Sizes(locked.count(False), locked.count(True))
+    def sizes(self) -> dict[str, Sizes]:
+        """How many entries of each component could be evicted, and how many are protected."""
+        free = {one.name: 0 for one in self.components}
+        held = dict(free)
+        for node in self.nodes():
+            for name, locks in self.counts(node):
+                free[name] += not locks
+                held[name] += locks
+        return {name: Sizes(free[name], held[name]) for name in free}
+
+    def counts(self, node: ComponentNode) -> list[tuple[str, int]]:
+        """The components that have an entry at a node, and as how many protected ones it counts."""
+        return [(name, bool(node.locks.get(name))) for name in node.places]
 
     def entries(self, *, host: bool = False) -> list[tuple[str, str | None, tuple[object, ...], int]]:
         """Every entry of one tier: its component, the namespace and the units of its prefix, and its place."""
@@ -555,4 +564,4 @@ class ComponentSpecimen(ComponentPorts):
 
     def component_sizes(self) -> dict[str, Sizes]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
-        return {one.name: self.tree.sizes(one.name) for one in self.layout.components}
+        return self.tree.sizes()
