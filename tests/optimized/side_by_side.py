@@ -26,6 +26,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
@@ -90,6 +92,26 @@ def load(module: Path) -> None:
     setattr(optimized, "_core", core)  # noqa: B010  as its import would have done
 
 
+def contents(seed: int) -> None:
+    """Have the core copy pages between two arrays of different layouts; raises ``AssertionError`` for a wrong byte."""
+    from kvlitmus.optimized import _core
+
+    rng = np.random.default_rng(seed)
+    extents, order, chunk = rng.integers(1, 4, 3), rng.permutation(3), int(rng.integers(1, 40))
+    count, spare = rng.integers(1, 6, 2).tolist()
+    source = rng.integers(0, 256, (count, *extents, chunk), np.uint8)
+    base = rng.integers(0, 256, (count + spare, *extents[order], chunk), np.uint8)
+    target = base.transpose(0, *(1 + np.argsort(order)), 4)
+    pages, places = rng.permutation(count).astype(np.int32), rng.permutation(len(base))[:count]
+    expected = target.copy()
+    expected[places] = source[pages]
+    steps = zip(extents.tolist(), source.strides[1:4], target.strides[1:4], strict=True)
+    page = (source.strides[0], target.strides[0])
+    assert _core.within(pages, count) and not _core.within(pages, count - 1)
+    _core.copy_pages(source.ctypes.data, base.ctypes.data, pages, places, page, chunk, tuple(steps))
+    assert (target == expected).all()
+
+
 def flat(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
     """Play caches without tiers with either core; raises ``AssertionError`` for a difference."""
     from kvlitmus.optimized.policy import POLICIES
@@ -103,6 +125,7 @@ def flat(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
         cores = Cores(**config, policy=policy, bigram=bigram, dtype=source.choice(("int32", "int64")))
         try:
             steps += play(cores, source, CALLS, given.every)
+            contents(seed)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, {cores.config}, after {cores.steps} steps:\n{error}") from error
         seed += 1

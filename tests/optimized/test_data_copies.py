@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.optimized.data.copies import Choice, PageCopy
+from kvlitmus.optimized.data.copies import Choice, PageCopy, compiled
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
-from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.pools import DevicePool, HostPool, KVPool
 from kvlitmus.optimized.data.shape import KVShape
 from tests.optimized.support import paged
 from tests.support.night import by_turns
@@ -24,6 +26,15 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+def both(source: KVPool, target: KVPool, *, by_layer: bool) -> Iterator[PageCopy]:
+    """A copy that the compiled core makes, where there is one, and one without."""
+    for core in dict.fromkeys((compiled(), None)):
+        copy = PageCopy(source, target, by_layer=by_layer)
+        assert copy.engine == "torch" and copy.core is compiled()
+        copy.core = core
+        yield copy
+
+
 @pytest.mark.parametrize("page_size", [1, 16, 64])
 @pytest.mark.parametrize("pair", by_turns([(pair,) for pair in paged.PAIRS]), ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_every_byte(pair: tuple[Layout, Layout], page_size: int) -> None:
@@ -31,17 +42,16 @@ def test_every_byte(pair: tuple[Layout, Layout], page_size: int) -> None:
     for number, (name, shape) in enumerate(paged.shapes((page_size,))):
         source, target = DevicePool(shape, 7, layout=pair[0]), HostPool(shape, 9, layout=pair[1], pinned=False)
         for by_layer, lo, hi in ((False, 0, 3), (True, 0, 3), (True, 1, 2), (True, 2, 3)):
-            copy = PageCopy(source, target, by_layer=by_layer)
-            assert copy.engine == "torch"
             pages = paged.some_pages(rng, source, target, 4)
+            for copy in both(source, target, by_layer=by_layer):
 
-            def copying(some: Any, others: Any, lo: int, hi: int, copy: PageCopy = copy) -> None:
-                copy.now(some, others, lo=lo, hi=hi)
+                def copying(some: Any, others: Any, lo: int, hi: int, copy: PageCopy = copy) -> None:
+                    copy.now(some, others, lo=lo, hi=hi)
 
-            try:
-                paged.check(source, target, copying, pages, lo=lo, hi=hi, seed=number)
-            except AssertionError as error:
-                raise AssertionError(f"{name}, layers {lo} to {hi}: {error}") from error
+                try:
+                    paged.check(source, target, copying, pages, lo=lo, hi=hi, seed=number)
+                except AssertionError as error:
+                    raise AssertionError(f"{name}, layers {lo} to {hi}, by {copy.core}: {error}") from error
 
 
 PAIRS_OF_PAGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 11)), max_size=8, unique_by=lambda pair: pair[1])
@@ -71,11 +81,13 @@ def test_any_pages(
     """Any set of pages: none, runs, one source for several targets, in any order."""
     shape = paged.shape_of(row._replace(head_dim=head_dim), row.dtypes[0], page_size)
     source, target = HostPool(shape, 10, layout=one, pinned=False), DevicePool(shape, 12, layout=other)
-    copy = PageCopy(source, target, by_layer=True)
     some = ([pair[0] for pair in pages], [pair[1] for pair in pages])
-    paged.check(
-        source, target, lambda a, b, lo, hi: copy.now(a, b, lo=lo, hi=hi), some, lo=layers[0], hi=layers[1], seed=seed
-    )
+    for copy in both(source, target, by_layer=True):
+
+        def copying(a: Any, b: Any, lo: int, hi: int, copy: PageCopy = copy) -> None:
+            copy.now(a, b, lo=lo, hi=hi)
+
+        paged.check(source, target, copying, some, lo=layers[0], hi=layers[1], seed=seed)
 
 
 @pytest.mark.parametrize("by_layer", [False, True])
@@ -100,6 +112,36 @@ def test_what_the_copy_engine_is_told(pair: tuple[Layout, Layout], by_layer: boo
     assert counts == [chunks * (4 if joined else 6)]
 
 
+def test_page_tables_are_taken_as_they_come() -> None:
+    """What the control plane hands out is not copied; what else names pages is brought to the same."""
+    shape = paged.shape_of(paged.ROWS[0], "bf16", 4)
+    for copy in both(DevicePool(shape, 5), HostPool(shape, 4, pinned=False), by_layer=False):
+        pages, others = np.array([4, 0, 2], np.int32), np.array([3, 0, 1], np.int32)
+        made = copy.tables(pages, others)
+        assert copy.core is None or (made.source is pages and made.target is others)
+        for same in (pages.astype(np.int64), torch.from_numpy(pages), pages.tolist(), np.repeat(pages, 2)[::2]):
+            found: Any = copy.tables(same, others)
+            assert found.source.dtype == np.int32 and found.source.tolist() == [4, 0, 2]
+        nothing = copy.tables(pages[:0], others[:0])
+        assert len(nothing) == 0
+
+
+def test_what_the_core_refuses() -> None:
+    core = compiled()
+    if core is None:
+        pytest.skip("no core")
+    pages = np.array([1, 2], np.int32)
+    assert core.within(pages, 3) and core.within(pages[:0], 0) and core.within(pages, 1 << 40)
+    others = (-pages, pages.astype(np.int64), np.repeat(pages, 2)[::2], np.ones((2, 1), np.int32), [1])
+    assert not any(core.within(*one) for one in ((pages, 2), (pages, -1), *((other, 3) for other in others)))
+    for tables in ((pages, pages[:1]), (pages, [1, 2]), (pages, np.ones((2, 1), np.int32))):
+        with pytest.raises(TypeError, match="page tables are two arrays"):
+            core.copy_pages(0, 0, *tables, (0, 0), 0, ())
+    for loops in (((1, 1, 1),) * 6, [(1, 1, 1)]):
+        with pytest.raises(TypeError, match="at most 5 loops"):
+            core.copy_pages(0, 0, pages, pages, (0, 0), 0, loops)
+
+
 def test_what_is_refused() -> None:
     shape = paged.shape_of(paged.ROWS[0], "bf16", 4)
     source, target = DevicePool(shape, 5), HostPool(shape, 4, pinned=False)
@@ -111,8 +153,9 @@ def test_what_is_refused() -> None:
         ([1], [4], IndexError),
         ([-1], [1], IndexError),
     ):
-        with pytest.raises(kind):
-            copy.now(np.array(some), np.array(others))
+        for each, dtype in itertools.product(both(source, target, by_layer=False), (np.int32, np.int64)):
+            with pytest.raises(kind):
+                each.now(np.array(some, dtype), np.array(others, dtype))
     with pytest.raises(ValueError, match="all unless by_layer"):
         copy.now(np.array([1]), np.array([1]), lo=1)
     with pytest.raises(ValueError, match="engine must be one of"):

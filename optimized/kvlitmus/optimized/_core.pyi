@@ -14,6 +14,17 @@ from kvlitmus.optimized.slots import Numbers
 Begun = tuple[Any, Sequence[Run], PageArray, PageArray, Ticket]
 
 def fail_after(count: int, /) -> int: ...
+def within(pages: object, limit: int, /) -> TypeGuard[PageArray]: ...
+def copy_pages(
+    source: int,
+    target: int,
+    source_pages: IntArray,
+    target_pages: IntArray,
+    page: tuple[int, int],
+    chunk: int,
+    loops: tuple[tuple[int, int, int], ...],
+    /,
+) -> None: ...
 
 class Branch:
     uid: int

@@ -8,7 +8,9 @@
 
 There are four engines:
 
-- ``torch``: tensors in host memory, any layouts; also the fallback on CUDA where there is no Triton.
+- ``torch``: tensors in host memory, any layouts; also the fallback on CUDA where there is no Triton.  Where both pools
+  are in host memory and there is a compiled core, that copies chunk by chunk, without memory between: what passes
+  through the processor's caches on its way drives out what the scheduler needs next.
 - ``kernel``: a Triton kernel (:mod:`kvlitmus.optimized.data.kernels`); chunks of any size, at least one pool on CUDA,
   host memory pinned.
 - ``dma``: the copy engine, one descriptor per run of chunks.  No SM is used and long chunks go at the link's full
@@ -34,9 +36,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvlitmus.optimized.cores import AUTO, NATIVE, core_of
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, OUT, Launch, PagedCopy, Signals, interpreted
-from kvlitmus.optimized.data.layout import Nest, nest
+from kvlitmus.optimized.data.layout import Axis, Nest, nest
 from kvlitmus.optimized.data.pools import HostPool, KVPool
 from kvlitmus.optimized.data.staged import StagedCopy
 from kvlitmus.optimized.data.tables import Tables
@@ -137,6 +140,8 @@ class PageCopy:
         self.launch = launch or self._launch()
         if self.engine == "staged" and by_layer:
             raise ValueError("a staged copy has all layers at once")
+        self.core: Any = compiled() if self.engine == "torch" and device is None else None
+        """The compiled core, where it makes the copies."""
         self.staged: StagedCopy | None = None
         if self.engine == "staged":
             self.staged = StagedCopy(source, target, launch=self.launch, across=partial(PageCopy, engine="dma"))
@@ -190,12 +195,13 @@ class PageCopy:
         source_pages, target_pages: as many each, no target twice.  Raises ``ValueError`` for different lengths and
         ``IndexError`` for a page that is not there.
         """
-        source, target = _numbers(source_pages, self.source.pages), _numbers(target_pages, self.target.pages)
+        source = _numbers(source_pages, self.source.pages, self.core)
+        target = _numbers(target_pages, self.target.pages, self.core)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
         if not self.on_device or not len(source):
             return Tables(source, target)
-        kept = torch.from_numpy(np.stack([source, target]).astype(np.int32)).to(self.device)
+        kept = torch.from_numpy(np.stack([source, target])).to(self.device)
         return Tables(source, target, (kept[0].data_ptr(), kept[1].data_ptr()), kept)
 
     def now(self, source_pages: Pages, target_pages: Pages, *, lo: int = 0, hi: int | None = None) -> None:
@@ -240,7 +246,7 @@ class PageCopy:
         if not len(tables):
             return
         if self.engine == "torch":
-            self._by_torch(tables, lo, hi)
+            (self._by_torch if self.core is None else self._by_core)(tables, lo, hi)
             return
         raw = 0
         if self.device.type == "cuda":
@@ -295,6 +301,16 @@ class PageCopy:
             sizes = np.tile(sizes, len(steps))
         return targets.astype(np.uint64), sources.astype(np.uint64), sizes.astype(np.uint64)
 
+    def _by_core(self, tables: Tables, lo: int, hi: int) -> None:
+        loops, layer = self.loops, self.loops.layer
+        source, target = self.source.address + loops.source, self.target.address + loops.target
+        axes: tuple[Axis, ...] = loops.axes
+        if layer:
+            source, target = source + lo * layer.source, target + lo * layer.target
+            axes = (Axis(hi - lo, layer.source, layer.target), *axes)
+        page = (loops.page.source, loops.page.target)
+        self.core.copy_pages(source, target, tables.source, tables.target, page, loops.chunk, axes)
+
     def _by_torch(self, tables: Tables, lo: int, hi: int) -> None:
         source, target = self._views
         if self.by_layer:
@@ -307,7 +323,8 @@ class PageCopy:
                 target[to : to + length].copy_(source[first : first + length], non_blocking=True)
             return
         gathered = source.index_select(0, torch.from_numpy(tables.source).to(source.device))
-        target.index_copy_(0, torch.from_numpy(tables.target).to(target.device), gathered.to(target.device))
+        places = torch.from_numpy(tables.target).to(target.device, torch.int64)
+        target.index_copy_(0, places, gathered.to(target.device))
 
 
 def reachable(pool: KVPool) -> bool:
@@ -315,12 +332,23 @@ def reachable(pool: KVPool) -> bool:
     return pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned)
 
 
-def _numbers(pages: Pages, limit: int) -> npt.NDArray[np.int64]:
+def compiled() -> Any:
+    """The compiled core; ``None`` where there is none, or where it is not wanted."""
+    if core_of(AUTO) != NATIVE:
+        return None
+    from kvlitmus.optimized import _core
+
+    return _core
+
+
+def _numbers(pages: Pages, limit: int, core: Any) -> npt.NDArray[np.int32]:
+    if core is not None and core.within(pages, limit):
+        return pages  # type: ignore[return-value]
     array = pages.detach().cpu().numpy() if isinstance(pages, torch.Tensor) else np.asarray(pages)
     array = np.ascontiguousarray(array, np.int64)
     if len(array) and not 0 <= int(array.min()) <= int(array.max()) < limit:
         raise IndexError(f"pages must be from 0 to {limit - 1} (got {int(array.min())} to {int(array.max())})")
-    return array
+    return array.astype(np.int32)
 
 
 def _runs(

@@ -171,11 +171,6 @@ inline Ref pages_on(PyObject* self, Spot spot, int64_t lo) {
     return made;
 }
 
-template <typename Function>
-constexpr PyCFunction fast(Function function) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 // Whether the pool's calls have changed anything, as it was: an eviction ends between two of its steps where memory is
 // short, each of which is whole, so it has torn nothing, though hooks have been told of something.
 class Changed {

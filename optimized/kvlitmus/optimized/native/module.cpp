@@ -41,6 +41,8 @@ PyObject* set_fail_after(PyObject*, PyObject* given) {
 }
 
 PyMethodDef functions[] = {
+    {"within", fast(within), METH_FASTCALL, "within(pages, limit): whether these are pages of a pool of so many."},
+    {"copy_pages", copy_pages, METH_VARARGS, "copy_pages(source, target, source_pages, target_pages, page, chunk, loops)."},
     {"fail_after", set_fail_after, METH_O, "For tests: so many more allocations succeed; negative: all."},
     {nullptr, nullptr, 0, nullptr},
 };

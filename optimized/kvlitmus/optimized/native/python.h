@@ -182,6 +182,11 @@ inline Ref new_array(int64_t count, PyObject* dtype, View& view) {
     return PyErr_Occurred() ? Ref() : Ref(made.release());
 }
 
+template <typename Function>
+constexpr PyCFunction fast(Function function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 bool add_pool(PyObject* module);
 bool add_places(PyObject* module);
 bool add_tree(PyObject* module);
@@ -258,6 +263,9 @@ PyObject* back_up(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* end_backup(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* load_back(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* end_load(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// Page tables and contents of pages, as functions (contents.cpp).
+PyObject* within(PyObject* module, PyObject* const* args, Py_ssize_t count);
+PyObject* copy_pages(PyObject* module, PyObject* given);
 // What a tree with a host does besides, as methods of Tree (tiers.cpp).
 extern PyMethodDef tier_methods[];
 // Have the tree call its hooks, as far as they are set.
