@@ -23,6 +23,7 @@ import signal
 import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -234,6 +235,10 @@ class Worker:
         if self.piped:
             self.target.look_alone(self.run.fenced.union(alone))
 
+    def beside(self) -> AbstractContextManager[None]:
+        """Meanwhile a target that is a process runs where this thread does."""
+        return self.target.on_one_processor() if self.piped else nullcontext()
+
     # -- commands ------------------------------------------------------------------------------
 
     def do_load(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -278,7 +283,8 @@ class Worker:
         item = item_from_json(command["item"])
         target = mutant_of(*command["planted"]).target if "planted" in command else self.target
         try:
-            result = engine.run_item(target, item, options_from_json(command["options"]), self.run)
+            with self.beside():
+                result = engine.run_item(target, item, options_from_json(command["options"]), self.run)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the next item can still be judged
             result = ItemResult(item=item.id, config=item.config.label, error=f"the suite failed: {where(error)}")
         return {"result": to_json(result)}
@@ -289,7 +295,8 @@ class Worker:
 
         self.fence(command["fenced"])
         item, options = item_from_json(command["item"]), options_from_json(command["options"])
-        return play_item(self.target, item, options, self.run, self.met)
+        with self.beside():
+            return play_item(self.target, item, options, self.run, self.met)
 
     def do_trial(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one schedule or litmus test once, noting every call."""

@@ -12,7 +12,7 @@ import os
 import select
 import subprocess
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from time import monotonic, sleep
@@ -55,11 +55,12 @@ class Line(Piped):
     """A process and the line to it; raises ``OSError`` where it can't be started.
 
     What it prints on its standard error goes to that of this process, and a little of it is kept for whoever is told
-    how it ended.
+    how it ended.  on_wait: who is told that an answer is long in coming.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], on_wait: Callable[[], None] = lambda: None) -> None:
         self.command = command
+        self.on_wait = on_wait
         mark = f"{os.getpid()}-{next(NUMBERS)}"
         super().__init__(command, {**os.environ, MARK: mark, OF_WORKER: str(os.getpid())})
         self.end = weakref.finalize(self, finish, self.popen, mark)
@@ -127,8 +128,10 @@ class Line(Piped):
     def read(self, milliseconds: int) -> None:
         """Take what comes within this time; raises :class:`RemoteFault` at the end, and where a line has none."""
         came = self.poll.poll(milliseconds)
-        if not came and status_of(self.pid) is not None:
-            raise self.ended()  # another process has its end of the line, and may keep it open for ever
+        if not came:
+            self.on_wait()
+            if status_of(self.pid) is not None:
+                raise self.ended()  # another process has its end of the line, and may keep it open for ever
         self.take(came)
 
     def take(self, came: Iterable[tuple[int, int]]) -> None:

@@ -10,13 +10,14 @@ import gc
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar, cast
 
 from kvlitmus.conformance.isolation.remote.adapter import FRESH, Calls, RemoteCache, Usual, adapter_class
 from kvlitmus.conformance.isolation.remote.apart import APART
 from kvlitmus.conformance.isolation.remote.fault import RemoteFault
 from kvlitmus.conformance.isolation.remote.process import Line
+from kvlitmus.conformance.isolation.remote.processor import Processor
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported
 from kvlitmus.conformance.run.plan import KINDS
 from kvlitmus.conformance.run.results import config_from_json, profile_from_json, to_json
@@ -63,6 +64,8 @@ class RemoteTarget:
         self.name = harmless(" ".join(self.command), 200)
         self._alone: Collection[str] = frozenset()
         self._idle: list[Line] = []
+        self._lines: weakref.WeakSet[Line] = weakref.WeakSet()
+        self._processor = Processor()
         self._asked: defaultdict[Config, dict[Calls, Usual]] = defaultdict(dict)
         self._alive: weakref.WeakSet[RemoteCache] = weakref.WeakSet()
         line, hello = self._started()
@@ -124,12 +127,18 @@ class RemoteTarget:
         before, self._alone = self._alone, looks
         return before
 
+    def on_one_processor(self) -> AbstractContextManager[None]:
+        """Meanwhile this thread and the processes that are there share a processor (:mod:`.processor`)."""
+        return self._processor.with_all(self._lines)
+
     def _started(self) -> tuple[Line, dict[str, Json]]:
         """A process that has said what it is."""
+        self._processor.part()  # what starts finds all processors
         try:
-            line = Line(self.command)
+            line = Line(self.command, self._processor.part)
         except OSError as error:
             raise TargetError(f"{self.name} can't be started: {error.strerror}") from error
+        self._lines.add(line)
         try:
             said = line.ask({"hello": {"kvlitmus": version(), "protocol": PROTOCOL}})
         except RemoteFault as fault:
