@@ -51,10 +51,6 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"below", "freed", "host_free", "row", "told"},
         "parts of answers and of looks, no facts",
     ),
-    "conformance/kvlitmus/conformance/litmus/components/tree.py": (
-        {"window_root"},
-        "a field of the profile, no fact",
-    ),
     "tests/proofs/prefix/flat_calls.py": (
         {"duplicates", "match_cap", "victims"},
         "fields of the profile and of a choice, no facts",
