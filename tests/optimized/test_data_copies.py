@@ -119,8 +119,9 @@ def test_page_tables_are_taken_as_they_come() -> None:
         pages, others = np.array([4, 0, 2], np.int32), np.array([3, 0, 1], np.int32)
         made = copy.tables(pages, others)
         assert copy.core is None or (made.source is pages and made.target is others)
-        for same in (pages.astype(np.int64), torch.from_numpy(pages), pages.tolist(), np.repeat(pages, 2)[::2]):
-            found: Any = copy.tables(same, others)
+        same: tuple[Any, ...] = (pages.astype(np.int64), torch.from_numpy(pages), pages.tolist())
+        for each in (*same, np.repeat(pages, 2)[::2]):
+            found = copy.tables(each, others)
             assert found.source.dtype == np.int32 and found.source.tolist() == [4, 0, 2]
         nothing = copy.tables(pages[:0], others[:0])
         assert len(nothing) == 0
@@ -153,9 +154,10 @@ def test_what_is_refused() -> None:
         ([1], [4], IndexError),
         ([-1], [1], IndexError),
     ):
-        for each, dtype in itertools.product(both(source, target, by_layer=False), (np.int32, np.int64)):
+        for each, dtype in itertools.product(both(source, target, by_layer=False), ("int32", "int64")):
+            given_pages = np.array(some, np.dtype(dtype)), np.array(others, np.dtype(dtype))
             with pytest.raises(kind):
-                each.now(np.array(some, dtype), np.array(others, dtype))
+                each.now(*given_pages)
     with pytest.raises(ValueError, match="all unless by_layer"):
         copy.now(np.array([1]), np.array([1]), lo=1)
     with pytest.raises(ValueError, match="engine must be one of"):
