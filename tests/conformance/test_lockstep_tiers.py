@@ -18,14 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
+from kvlitmus.conformance.checker.calls.prefix import request, tier
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw
+from kvlitmus.conformance.litmus.prefix.load import demoted, fill
+from kvlitmus.conformance.litmus.prefix.scenes import step
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
 from kvlitmus.spec.parts import all_rules
 from tests.support.configs import TIER_POLICY_CONFIGS
-from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
+from tests.support.lockstep import CHOICES, BacksUpLater, Found, judge_of, kinds_of, lockstep
 from tests.support.night import by_turns
 
 CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
@@ -62,6 +66,36 @@ def test_they_agree_whatever_choices_are_declared(config: Config, profile: str) 
 @given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
 def test_specimen_and_reference_agree_on_any_schedule(config: Config, data: bytes) -> None:
     lockstep_all(config, [decode(data, KINDS[config])], SpecimenTarget())
+
+
+@pytest.mark.parametrize("outcome", [None, FAILED], ids=["under way", "failed"])
+@pytest.mark.parametrize("held", [False, True], ids=["given up", "made again"])
+@pytest.mark.parametrize("order", [1, -1], ids=["specimen first", "reference first"])
+def test_a_request_is_retracted_with_what_a_load_is_still_to_bring(
+    outcome: Outcome | None, held: bool, order: int
+) -> None:
+    """What a request shares was still being loaded, and both copied to the host what was in the slots before.
+
+    A load that failed is made again where another request holds its pages, and given up where none does.  Of contents
+    the first one alone is judged.
+    """
+    first, second = (SpecimenTarget(), ReferenceTarget(PROFILE))[::order]
+    checker = judge_of(first, second, TIER_CONFIGS[0])
+    key = demoted(checker)
+    fill(checker)
+    request.end(checker, 1, keep=False)
+    tier.load_back(checker, key)
+    request.begin(checker, 1, key)
+    if outcome is not None:
+        step(checker, LOAD, outcome)
+    if held:
+        request.begin(checker, 2, key)
+        tier.tick(checker)
+    request.retract(checker, 1)
+    tier.settle(checker)
+    assert request.resume(checker, 1)
+    request.end(checker, 1, keep=True)
+    tier.settle(checker)
 
 
 def test_a_planted_difference_is_noticed() -> None:

@@ -192,6 +192,7 @@ QUICKLY: dict[str, Known] = {
     "component-copy-refusal-keeps-its-pins": (0, 11),
     "component-landing-is-not-pinned": (7, 2),
     "copied-after-the-pages-are-gone": (4, 2),
+    "retracted-before-its-load-has-landed": (0, "load/a-request-is-retracted-before-its-load-has-landed"),
     "resume-counts-what-waits-on-the-host": (1, 6),
     "waits-for-an-end-that-has-passed": (1, 0),
     "batch-skips-the-check": (1, 0),

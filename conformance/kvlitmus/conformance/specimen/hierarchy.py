@@ -58,6 +58,7 @@ class TieredSpecimen(ShortMemory, Specimen):
         self.tree.spill = self.spill
         self.backups.backed = self.backed
         self.requests.device = self.copier.device
+        self.requests.bringing = self.loads.bringing
 
     def settings(self) -> FetchSettings:
         """What configuration and profile say of prefetches."""

@@ -130,6 +130,20 @@ class CopiedAfterThePagesAreGone(RequestTable):
         return super().resume(rid)
 
 
+@mutant(
+    "retracted-before-its-load-has-landed",
+    links=("https://github.com/vllm-project/vllm/issues/45704", "https://github.com/sgl-project/sglang/pull/30899"),
+    kills=("REQ-02",),
+    configs=HOSTED,
+)
+class RetractedBeforeItsLoadHasLanded(RequestTable):
+    """A request resumes with garbage: it was copied to the host while a load was still filling what it shares."""
+
+    def retract(self, rid: int) -> bool:
+        self.bringing = dict
+        return super().retract(rid)
+
+
 @mutant("retracted-keeps-its-lock", links=SWAPPED, kills=("LOCK-02", "LOCK-04", "LOCK-06"))
 class RetractedKeepsItsLock(RequestTable):
     """Memory stays short whoever is retracted: what the request shared is protected on."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kvlitmus.reference.prefix.event import Moved
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, works_of
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
 from kvlitmus.spec.prefix.own_work import Operation, Put, Transfer
 from kvlitmus.spec.prefix.state import State
@@ -52,6 +52,17 @@ class Contents:
         """Write slots of the device."""
         for slot, value in zip(slots, values, strict=True):
             self.pools[DEVICE][slot] = value
+
+
+def held_by(state: State, rid: int, contents: Contents) -> list[int]:
+    """What the row of a request holds; of pages that a load is still to bring, what it reads on the host."""
+    running, size = state.requests[rid], contents.size
+    held = [contents.pools[DEVICE][slot] for slot in running.row]
+    loading = {name for one in works_of(state).transfers if one.kind == LOAD for name in one.names}
+    for at, name in enumerate(running.path.pages[: running.cached // size]):
+        if name in loading:
+            held[at * size : at * size + size] = contents.read(HOST, state.host.pages[name].page)
+    return held
 
 
 def failed(state: State, one: Transfer, contents: Contents) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
+from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, held_by, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
 from kvlitmus.conformance.ports import Begun, Config, Profile
 from kvlitmus.conformance.ports.arrays import key_of_array
@@ -119,7 +119,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def retract(self, rid: int) -> bool:
         """See :class:`~kvlitmus.conformance.ports.Retract`."""
-        held = self.peek(DEVICE, self.state.requests[rid].row)
+        held = held_by(self.state, rid, self.contents)
         retracted = super().retract(rid)
         if retracted:
             self.saved[rid] = held

@@ -6,7 +6,7 @@ from kvlitmus.conformance.checker.calls.prefix import request, tree
 from kvlitmus.conformance.checker.calls.prefix import tier as tiers
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
-from kvlitmus.conformance.litmus.prefix.request import end
+from kvlitmus.conformance.litmus.prefix.request import end, resume, retract
 from kvlitmus.conformance.litmus.prefix.scenes import FAILING, TIERS, backed, computed, step, too_many
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
@@ -25,6 +25,12 @@ def demoted(checker: Checker) -> Key:
     backed(checker, key)
     tree.evict(checker, checker.capacity)
     return key
+
+
+def fill(checker: Checker) -> None:
+    """Begin a request that has the whole device, and writes all of it."""
+    tokens = (9,) * (checker.capacity + int(checker.config.bigram))
+    request.begin(checker, 1, Key(None, tokens[: checker.capacity], checker.config.bigram))
 
 
 @litmus(rules=("LOAD-01", "LOAD-02", "LOAD-05", "TIER-11", "LOCK-04", "REQ-02"), needs=TIERS)
@@ -59,8 +65,7 @@ def half_of_a_key_is_loaded_behind_the_other_half(checker: Checker) -> None:
 def a_full_device_takes_nothing_back(checker: Checker) -> None:
     """A request has the whole device: nothing can be loaded, and nothing changes; when it has ended, all can."""
     key = demoted(checker)
-    tokens = (9,) * (checker.capacity + int(checker.config.bigram))
-    request.begin(checker, 1, Key(None, tokens[: checker.capacity], checker.config.bigram))
+    fill(checker)
     tiers.load_back(checker, key)
     end(checker, 1, keep=False)
     tiers.load_back(checker, key)
@@ -174,6 +179,24 @@ def what_a_request_holds_is_loaded_again(checker: Checker) -> None:
     tiers.tick(checker)
     tree.evict(checker, checker.capacity)
     tiers.deliver(checker)
+    end(checker, 1, keep=True)
+    tiers.settle(checker)
+
+
+@litmus(rules=("REQ-01", "REQ-02", "REQ-07", "REQ-09"), needs=(*TIERS, "retract"))
+def a_request_is_retracted_before_its_load_has_landed(checker: Checker) -> None:
+    """A load fills pages that a request shares when it is retracted; it resumes with what the load was to bring.
+
+    Before the load another request had these pages, so that nothing is right by chance.
+    """
+    key = demoted(checker)
+    fill(checker)
+    end(checker, 1, keep=False)
+    tiers.load_back(checker, key)
+    request.begin(checker, 1, key)
+    retract(checker, 1)
+    tiers.deliver(checker)
+    resume(checker, 1)
     end(checker, 1, keep=True)
     tiers.settle(checker)
 

@@ -94,6 +94,15 @@ class Loader(CopyQueue):
         self.copier.to_device(work.sources, work.targets)
         work.landed = True
 
+    def bringing(self) -> dict[int, int]:
+        """What device slots hold once the loads have landed that fill them; until they end, their sources stay."""
+        size = self.pool.page_size
+        held: dict[int, int] = {}
+        for work in self.queue:
+            for source, target in zip(work.sources, work.targets, strict=True):
+                held.update(zip(range(target * size, target * size + size), self.copier.read(source), strict=True))
+        return held
+
     def ready(self, work: Work) -> int:
         """How many layers may be read."""
         return work.layers

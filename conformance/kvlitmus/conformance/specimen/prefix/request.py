@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.prefix.pool import PagedPool
@@ -29,7 +29,8 @@ class RequestTable:
 
     Upkeep: ``row[:cached]`` are the tree's slots, whole pages, protected by one lock on ``node``;
     ``row[cached:]`` are the request's own.  ``device``: the contents of slots, where there are any;
-    ``saved``: the requests that are on the host, with the contents of their rows.
+    ``saved``: the requests that are on the host, with the contents of their rows.  ``bringing``: what slots will hold
+    that loads fill.
     """
 
     def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
@@ -38,6 +39,7 @@ class RequestTable:
         self.running: dict[int, SpecimenRequest] = {}
         self.device: list[int] | None = None
         self.saved: dict[int, tuple[SpecimenRequest, list[int]]] = {}
+        self.bringing: Callable[[], dict[int, int]] = dict
 
     def make_room(self, pages: int) -> bool:
         """Evict what is missing for ``pages`` free pages; whether there are that many now."""
@@ -123,9 +125,14 @@ class RequestTable:
             self.device[slot] = value
 
     def retract(self, rid: int) -> bool:
-        """Copy a request's row to the host, and let it go on the device."""
+        """Copy a request's row to the host, and let it go on the device.
+
+        What a load is still to bring is read from where the load reads it.
+        """
         request = self.running[rid]
-        self.saved[rid] = request, self.read(request.row)
+        brought = self.bringing()
+        held = zip(request.row, self.read(request.row), strict=False)
+        self.saved[rid] = request, [brought.get(slot, value) for slot, value in held]
         self.end(rid, keep=False)
         return True
 
