@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, field, fields
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -24,7 +24,22 @@ LONGEST_TEXT = 40
 """The longest text of a field whose words are free."""
 
 
-def checked(name: str, legal: Mapping[str, Values]) -> Callable[[Kind], Kind]:
+def one_of(*words: str, usual: str = "") -> str:
+    """A field that is one of these words, the first of them where none is given and none is ``usual``."""
+    return field(default=usual or words[0], metadata={"legal": words})
+
+
+def within(least: int, most: int, *, usual: int | None = None) -> int:
+    """A field that is a whole number from the least to the most, the least where none is given and none is ``usual``."""
+    return field(default=least if usual is None else usual, metadata={"legal": range(least, most + 1)})
+
+
+def legal_values(kind: type[Any]) -> Mapping[str, Values]:
+    """The legal values of the fields of a dataclass that say them, by field."""
+    return {one.name: one.metadata["legal"] for one in fields(kind) if one.metadata}
+
+
+def checked(name: str) -> Callable[[Kind], Kind]:
     """A decorator for a dataclass: its objects refuse fields that there are none, and values that are not legal.
 
     ``name`` is how messages call an object.  The constructor raises ``TypeError`` for an unknown field, ``ValueError``
@@ -33,7 +48,7 @@ def checked(name: str, legal: Mapping[str, Values]) -> Callable[[Kind], Kind]:
 
     def decorate(kind: Kind) -> Kind:
         made: Any = kind
-        plain = made.__init__
+        plain, legal = made.__init__, legal_values(kind)
 
         @functools.wraps(plain)
         def init(self: Any, **values: Any) -> None:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvlitmus.spec.words.choices import Values, checked
+from kvlitmus.spec.words.choices import checked, legal_values, one_of, within
 from kvlitmus.spec.words.layouts import LAYOUTS
 from kvlitmus.spec.words.policies import POLICIES, STOPS, WRITES
 
-CONFIG_VALUES: dict[str, Values] = {
-    "page_size": range(1, 1025),
-    "pages": range(1, (1 << 20) + 1),
-    "policy": tuple(POLICIES),
-    "pool": ("device", "host", "store", "sparse", "ranks"),
-    "host_pages": range((1 << 20) + 1),
-    "write": (*WRITES, "asked"),
-    "storage": ("none", "attached", "later"),
-    "stop": STOPS,
-    "threshold": range((1 << 30) + 1),
-    "rate_limit": range((1 << 30) + 1),
-    "components": ("", *LAYOUTS),
-}
-"""What is legal in a configuration."""
 
-
-@checked("config", CONFIG_VALUES)
+@checked("config")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What a target is asked to build; ``ValueError`` for what isn't legal (:data:`CONFIG_VALUES`).
@@ -50,18 +35,18 @@ class Config:
     would lose; or nothing (``asked``, for components alone).
     """
 
-    page_size: int = 1
-    pages: int = 32
-    policy: str = "lru"
+    page_size: int = within(1, 1024)
+    pages: int = within(1, 1 << 20, usual=32)
+    policy: str = one_of(*POLICIES)
     bigram: bool = False
-    pool: str = "device"
-    host_pages: int = 0
-    write: str = "write_through"
-    storage: str = "none"
-    stop: str = "best_effort"
-    threshold: int = 0
-    rate_limit: int = 0
-    components: str = ""
+    pool: str = one_of("device", "host", "store", "sparse", "ranks")
+    host_pages: int = within(0, 1 << 20)
+    write: str = one_of(*WRITES, "asked")
+    storage: str = one_of("none", "attached", "later")
+    stop: str = one_of(*STOPS)
+    threshold: int = within(0, 1 << 30)
+    rate_limit: int = within(0, 1 << 30)
+    components: str = one_of("", *LAYOUTS)
 
     @property
     def tiered(self) -> bool:
@@ -92,3 +77,7 @@ class Config:
         if self.components:
             words.append(self.components)
         return " ".join(words)
+
+
+CONFIG_VALUES = legal_values(Config)
+"""What is legal in a configuration."""

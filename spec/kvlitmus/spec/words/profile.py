@@ -4,83 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvlitmus.spec.words.choices import Values, checked
+from kvlitmus.spec.words.choices import checked, legal_values, one_of, within
 from kvlitmus.spec.words.policies import PARENTS, SLRU_HITS
-from kvlitmus.spec.words.shapes import CASCADES, GRANTS, POINTS, REFILLS, ROOTS
 
-PROFILE_VALUES: dict[str, Values] = {
-    "reserved": range(2),
-    "align": ("reject", "round_up"),
-    "evict_granularity": ("page", "node"),
-    "evict_moment": ("call", "alloc"),
-    "evict_order": ("policy", "own"),
-    "evict_slack": range((1 << 20) + 1),
-    "evict_amount": ("lack", "need"),
-    "evict_batch": range(1, (1 << 20) + 1),
-    "expiry": ("never", "lookup"),
-    "watermark": range((1 << 20) + 1),
-    "spare_pages": range((1 << 20) + 1),
-    "refused_begin": ("renews", "keeps"),
-    "aborted": ("dropped", "kept"),
-    "admission": ("all", "own"),
-    "match_cap": ("full", "len-1"),
-    "match_ends": ("page", "node", "inside"),
-    "duplicates": ("caller_frees", "cache_frees", "kept"),
-    "publish": ("explicit", "at_alloc"),
-    "table_gaps": ("none", "left"),
-    "release_delay": range((1 << 20) + 1),
-    "release_moment": ("given", "taken"),
-    "event_delay": range((1 << 20) + 1),
-    "event_copies": ("each", "one"),
-    "hit_counts": ("insert", "match", "none"),
-    "most_hits": range((1 << 20) + 1),
-    "unlock_delay": range((1 << 20) + 1),
-    "split_created": ("keeps", "renews"),
-    "slru_hits": range(1, (1 << 20) + 1),
-    "clock": ("counter", "wall"),
-    "tick_uses": range(1, (1 << 20) + 1),
-    "misuse": ("undefined", "reject", "ignore"),
-    "attach": ("any_time", "at_start"),
-    "reserve": ("submit", "hit"),
-    "backup_parent": PARENTS,
-    "backup_filter": ("none", "own"),
-    "backup_moment": ("insert", "tick"),
-    "copy_acks": ("in_order", "any_order"),
-    "copy_locks": ("counted", "apart"),
-    "load_threshold": range((1 << 30) + 1),
-    "timeout_basis": ("hit", "requested"),
-    "timeout_from": ("submit", "first_poll"),
-    "commit": ("poll", "tick"),
-    "host_duplicates": ("kept", "reclaimed"),
-    "second_prefetch": ("refused", "undefined"),
-    "store_put": ("first", "last", "either"),
-    "store_checks": ("bytes", "length"),
-    "store_room": ("endless", "refuses", "evicts"),
-    "sparse_count": ("empty", "reject"),
-    "sparse_staged": ("first", "nothing"),
-    "sparse_ratio": range(1, 129),
-    "sparse_grows": ("page", "whole"),
-    "least_key": range((1 << 20) + 1),
-    "vocabulary": range(2, (1 << 32) + 1),
-    "namespaces": ("text", "none", "parts"),
-    "window_root": ROOTS,
-    "component_cascade": CASCADES,
-    "component_order": ("own", "policy"),
-    "component_grants": GRANTS,
-    "component_refill": REFILLS,
-    "component_points": POINTS,
-    "component_copies": ("one", "kept"),
-    "component_drop": ("none", "last"),
-    "component_landing": ("ended", "begun"),
-    "component_extent": ("boundary", "path"),
-    "component_host_spares": ("nothing", "device"),
-    "component_shortfall": ("kept", "dropped"),
-    "component_fetch_window": ("whole", "root", "anchor"),
-}
-"""What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
+MANY = 1 << 20
+"""The most pages, calls or uses of which a profile speaks."""
 
 
-@checked("profile", PROFILE_VALUES)
+@checked("profile")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The legal choices that decide outcomes; declared, so that nobody has to guess.  Raises ``ValueError`` for what isn't legal (:data:`PROFILE_VALUES`).
@@ -257,76 +188,80 @@ class Profile:
     goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
     """
 
-    reserved: int = 1
-    align: str = "reject"
-    evict_granularity: str = "page"
-    evict_moment: str = "call"
-    evict_order: str = "policy"
-    evict_slack: int = 0
-    evict_amount: str = "lack"
-    evict_batch: int = 1
-    expiry: str = "never"
-    watermark: int = 0
-    spare_pages: int = 0
-    refused_begin: str = "renews"
-    aborted: str = "dropped"
-    admission: str = "all"
-    match_cap: str = "full"
-    match_ends: str = "page"
-    duplicates: str = "caller_frees"
-    publish: str = "explicit"
-    table_gaps: str = "none"
-    release_delay: int = 0
-    release_moment: str = "given"
-    event_delay: int = 0
-    event_copies: str = "each"
-    hit_counts: str = "insert"
-    most_hits: int = 0
+    reserved: int = within(0, 1, usual=1)
+    align: str = one_of("reject", "round_up")
+    evict_granularity: str = one_of("page", "node")
+    evict_moment: str = one_of("call", "alloc")
+    evict_order: str = one_of("policy", "own")
+    evict_slack: int = within(0, MANY)
+    evict_amount: str = one_of("lack", "need")
+    evict_batch: int = within(1, MANY)
+    expiry: str = one_of("never", "lookup")
+    watermark: int = within(0, MANY)
+    spare_pages: int = within(0, MANY)
+    refused_begin: str = one_of("renews", "keeps")
+    aborted: str = one_of("dropped", "kept")
+    admission: str = one_of("all", "own")
+    match_cap: str = one_of("full", "len-1")
+    match_ends: str = one_of("page", "node", "inside")
+    duplicates: str = one_of("caller_frees", "cache_frees", "kept")
+    publish: str = one_of("explicit", "at_alloc")
+    table_gaps: str = one_of("none", "left")
+    release_delay: int = within(0, MANY)
+    release_moment: str = one_of("given", "taken")
+    event_delay: int = within(0, MANY)
+    event_copies: str = one_of("each", "one")
+    hit_counts: str = one_of("insert", "match", "none")
+    most_hits: int = within(0, MANY)
     lock_touches: bool = False
     unlock_touches: bool = False
-    unlock_delay: int = 0
-    split_created: str = "keeps"
-    slru_hits: int = SLRU_HITS
-    clock: str = "counter"
-    tick_uses: int = 1
-    misuse: str = "undefined"
-    attach: str = "any_time"
-    reserve: str = "submit"
-    backup_parent: str = "skip"
-    backup_filter: str = "none"
-    backup_moment: str = "insert"
-    copy_acks: str = "in_order"
-    copy_locks: str = "counted"
+    unlock_delay: int = within(0, MANY)
+    split_created: str = one_of("keeps", "renews")
+    slru_hits: int = within(1, MANY, usual=SLRU_HITS)
+    clock: str = one_of("counter", "wall")
+    tick_uses: int = within(1, MANY)
+    misuse: str = one_of("undefined", "reject", "ignore")
+    attach: str = one_of("any_time", "at_start")
+    reserve: str = one_of("submit", "hit")
+    backup_parent: str = one_of(*PARENTS)
+    backup_filter: str = one_of("none", "own")
+    backup_moment: str = one_of("insert", "tick")
+    copy_acks: str = one_of("in_order", "any_order")
+    copy_locks: str = one_of("counted", "apart")
     fill_matched: bool = False
-    load_threshold: int = 0
+    load_threshold: int = within(0, 1 << 30)
     timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
-    timeout_basis: str = "hit"
-    timeout_from: str = "submit"
+    timeout_basis: str = one_of("hit", "requested")
+    timeout_from: str = one_of("submit", "first_poll")
     restored_counts: bool = False
-    commit: str = "poll"
-    host_duplicates: str = "kept"
-    second_prefetch: str = "refused"
+    commit: str = one_of("poll", "tick")
+    host_duplicates: str = one_of("kept", "reclaimed")
+    second_prefetch: str = one_of("refused", "undefined")
     hash_scheme: str = "other"
-    store_put: str = "either"
-    store_checks: str = "bytes"
-    store_room: str = "endless"
-    sparse_count: str = "empty"
-    sparse_staged: str = "first"
-    sparse_ratio: int = 1
-    sparse_grows: str = "page"
-    least_key: int = 0
-    vocabulary: int = 1 << 32
-    namespaces: str = "text"
-    window_root: str = "shorter"
-    component_cascade: str = "base"
-    component_order: str = "own"
-    component_grants: str = "each"
-    component_refill: str = "fills"
-    component_points: str = "any"
-    component_copies: str = "one"
-    component_drop: str = "none"
-    component_landing: str = "ended"
-    component_extent: str = "boundary"
-    component_host_spares: str = "nothing"
-    component_shortfall: str = "kept"
-    component_fetch_window: str = "whole"
+    store_put: str = one_of("first", "last", "either", usual="either")
+    store_checks: str = one_of("bytes", "length")
+    store_room: str = one_of("endless", "refuses", "evicts")
+    sparse_count: str = one_of("empty", "reject")
+    sparse_staged: str = one_of("first", "nothing")
+    sparse_ratio: int = within(1, 128)
+    sparse_grows: str = one_of("page", "whole")
+    least_key: int = within(0, MANY)
+    vocabulary: int = within(2, 1 << 32, usual=1 << 32)
+    namespaces: str = one_of("text", "none", "parts")
+    window_root: str = one_of("shorter", "full")
+    component_cascade: str = one_of("none", "base", "leaf", "later", usual="base")
+    component_order: str = one_of("own", "policy")
+    component_grants: str = one_of("each", "paired", "whole")
+    component_refill: str = one_of("fills", "replaces")
+    component_points: str = one_of("any", "end")
+    component_copies: str = one_of("one", "kept")
+    component_drop: str = one_of("none", "last")
+    component_landing: str = one_of("ended", "begun")
+    component_extent: str = one_of("boundary", "path")
+    component_host_spares: str = one_of("nothing", "device")
+    component_shortfall: str = one_of("kept", "dropped")
+    component_fetch_window: str = one_of("whole", "root", "anchor")
+
+
+PROFILE_VALUES = legal_values(Profile)
+"""What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""

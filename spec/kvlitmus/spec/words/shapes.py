@@ -18,23 +18,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-ROOTS = ("shorter", "full")
-"""What a window means near the root: a prefix that is ``shorter`` than it suffices, or it must be there in ``full``."""
-
-CASCADES = ("none", "base", "leaf", "later")
-"""What else goes with an entry; see :class:`~kvlitmus.spec.words.profile.Profile`."""
-
 WHOLE_LEAVES = ("leaf", "later")
 """The cascades in which all goes with an entry at the end of a path."""
-
-GRANTS = ("each", "paired", "whole")
-"""How places are granted; see :class:`~kvlitmus.spec.words.profile.Profile`."""
-
-REFILLS = ("fills", "replaces")
-"""How a tombstone is filled; see :class:`~kvlitmus.spec.words.profile.Profile`."""
-
-POINTS = ("any", "end")
-"""Which states an insert brings; see :class:`~kvlitmus.spec.words.profile.Profile`."""
 
 
 @dataclass(frozen=True, slots=True)
