@@ -31,7 +31,7 @@ from kvlitmus.mutants import disturb_kinds as kinds  # noqa: E402
 from kvlitmus.mutants.prefix.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.spec import interface  # noqa: E402
 from kvlitmus.spec.law import actions, facts  # noqa: E402
-from kvlitmus.spec.law.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
+from kvlitmus.spec.law.actions import ACTIONS, ELSEWHERE, FACETS, Because, Cause, Group, What  # noqa: E402
 from kvlitmus.spec.law.facts import FACTS, INPUTS  # noqa: E402
 from kvlitmus.spec.law.on import On  # noqa: E402
 from kvlitmus.spec.law.rule import RETIRED, Kind, Rule, in_force  # noqa: E402
@@ -423,7 +423,7 @@ def frame_page() -> str:
         for what in What:
             if what.group is group:
                 rules = ", ".join(GOVERNED[what]) or "none: it is the cache's own affair"
-                lines.append(f"| {what.value} | {EFFECTS[what][1]} | {rules} |")
+                lines.append(f"| {what.value} | {what.meaning} | {rules} |")
         lines += ["", *group_table(group)]
     lines += ["", "## Where the frame is the law", ""]
     lines += ["Where an effect may happen, and no other law says for what: one that nobody asked for is noticed by the"]
@@ -432,7 +432,7 @@ def frame_page() -> str:
     lines += ["", "## Components, sparse host pools and ranks", "", KINDS_SAY]
     lines += [line for kind in KINDS for line in kind_part(kind)]
     lines += ["", "## Causes", "", "| cause | meaning |", "|---|---|"]
-    lines += [f"| {cause.value} | {meaning} |" for cause, meaning in CAUSES.items()]
+    lines += [f"| {cause.value} | {cause.meaning} |" for cause in Cause]
     lines += ["", "## Without a row", "", "| call | why |", "|---|---|"]
     lines += [f"| `{on}` | always comes with {', '.join(f'`{one}`' for one in rows)} |" for on, rows in FACETS.items()]
     lines += [f"| `{on}` | {why} |" for on, why in ELSEWHERE.items()]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kvlitmus.spec.law.on import On
 
@@ -38,138 +38,83 @@ class Group(enum.Enum):
     EVENTS = "events"
 
 
-class What(enum.Enum):
-    """An effect: one way in which a cache can be seen to change."""
+class Meant(enum.Enum):
+    """Words, each with its ``meaning``."""
 
-    PLACE = "place"
-    RESTORE = "restore"
-    EVICT = "evict"
-    DEMOTE = "demote"
-    MOVE = "move"
-    TAKE = "take"
-    RELEASE = "release"
-    SPLIT = "split"
-    USE = "use"
-    COUNT = "count"
-    RAISE = "raise"
-    LOCK = "lock"
-    UNLOCK = "unlock"
-    BACK = "back"
-    DROP = "drop"
-    MOVE_COPY = "move copy"
-    HOST_TAKE = "host take"
-    HOST_RELEASE = "host release"
-    PIN = "pin"
-    UNPIN = "unpin"
-    BEGIN_JOB = "begin job"
-    GO_ON = "go on"
-    END_JOB = "end job"
-    ASK = "ask"
-    READ = "read"
-    PUT = "put"
-    TELL = "tell"
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str, *_: object) -> Self:
+        """A word."""
+        made = object.__new__(cls)
+        made._value_, made.meaning = word, meaning
+        return made
+
+
+class What(Meant):
+    """An effect: one way in which a cache can be seen to change; with the ``group`` that it changes."""
+
+    def __init__(self, word: str, meaning: str, group: Group) -> None:
+        self.group = group
+
+    PLACE = "place", "a page that was on no tier is cached on the device", Group.DEVICE
+    RESTORE = "restore", "a page that was on the host alone is on the device too", Group.DEVICE
+    EVICT = "evict", "a page leaves the device and has no host copy", Group.DEVICE
+    DEMOTE = "demote", "a page leaves the device and has, or had, a host copy", Group.DEVICE
+    MOVE = "move", "a cached page is in another page of the device", Group.DEVICE
+    TAKE = "take", "a page leaves the free list of the device", Group.POOL
+    RELEASE = "release", "a page comes to the free list of the device", Group.POOL
+    SPLIT = "split", "a node ends where none did", Group.NODES
+    USE = "use", "a page was used now", Group.USES
+    COUNT = "count", "a page has a hit more", Group.USES
+    RAISE = "raise", "a page has a higher priority", Group.USES
+    LOCK = "lock", "a path is protected once more", Group.LOCKS
+    UNLOCK = "unlock", "a path is protected once less", Group.LOCKS
+    BACK = "back", "a page has a host copy that had none", Group.HOST
+    DROP = "drop", "a page has no host copy any more", Group.HOST
+    MOVE_COPY = "move copy", "a host copy is in another page of the host", Group.HOST
+    HOST_TAKE = "host take", "a page leaves the free list of the host", Group.HOST_POOL
+    HOST_RELEASE = "host release", "a page comes to the free list of the host", Group.HOST_POOL
+    PIN = "pin", "a host copy is protected once more", Group.PINS
+    UNPIN = "unpin", "a host copy is protected once less", Group.PINS
+    BEGIN_JOB = "begin job", "a job is listed that was not", Group.JOBS
+    GO_ON = "go on", "a job that stays listed shows progress, or its end", Group.JOBS
+    END_JOB = "end job", "a job is listed no more", Group.JOBS
+    ASK = "ask", "storage is asked what it has", Group.STORAGE
+    READ = "read", "a page is read from storage", Group.STORAGE
+    PUT = "put", "a page is written to storage", Group.STORAGE
+    TELL = "tell", "an event is told", Group.EVENTS
 
     __hash__ = object.__hash__  # that of enums is a Python function, and the table is read at every step
 
-    @property
-    def group(self) -> Group:
-        """The group that it changes."""
-        return EFFECTS[self][0]
 
-    @property
-    def meaning(self) -> str:
-        """What it is."""
-        return EFFECTS[self][1]
-
-
-EFFECTS: Mapping[What, tuple[Group, str]] = {
-    What.PLACE: (Group.DEVICE, "a page that was on no tier is cached on the device"),
-    What.RESTORE: (Group.DEVICE, "a page that was on the host alone is on the device too"),
-    What.EVICT: (Group.DEVICE, "a page leaves the device and has no host copy"),
-    What.DEMOTE: (Group.DEVICE, "a page leaves the device and has, or had, a host copy"),
-    What.MOVE: (Group.DEVICE, "a cached page is in another page of the device"),
-    What.TAKE: (Group.POOL, "a page leaves the free list of the device"),
-    What.RELEASE: (Group.POOL, "a page comes to the free list of the device"),
-    What.SPLIT: (Group.NODES, "a node ends where none did"),
-    What.USE: (Group.USES, "a page was used now"),
-    What.COUNT: (Group.USES, "a page has a hit more"),
-    What.RAISE: (Group.USES, "a page has a higher priority"),
-    What.LOCK: (Group.LOCKS, "a path is protected once more"),
-    What.UNLOCK: (Group.LOCKS, "a path is protected once less"),
-    What.BACK: (Group.HOST, "a page has a host copy that had none"),
-    What.DROP: (Group.HOST, "a page has no host copy any more"),
-    What.MOVE_COPY: (Group.HOST, "a host copy is in another page of the host"),
-    What.HOST_TAKE: (Group.HOST_POOL, "a page leaves the free list of the host"),
-    What.HOST_RELEASE: (Group.HOST_POOL, "a page comes to the free list of the host"),
-    What.PIN: (Group.PINS, "a host copy is protected once more"),
-    What.UNPIN: (Group.PINS, "a host copy is protected once less"),
-    What.BEGIN_JOB: (Group.JOBS, "a job is listed that was not"),
-    What.GO_ON: (Group.JOBS, "a job that stays listed shows progress, or its end"),
-    What.END_JOB: (Group.JOBS, "a job is listed no more"),
-    What.ASK: (Group.STORAGE, "storage is asked what it has"),
-    What.READ: (Group.STORAGE, "a page is read from storage"),
-    What.PUT: (Group.STORAGE, "a page is written to storage"),
-    What.TELL: (Group.EVENTS, "an event is told"),
-}
-"""Of each effect the group that it changes, and its meaning."""
-
-
-class Cause(enum.Enum):
+class Cause(Meant):
     """Why an effect may happen."""
 
-    ASKED = "asked"
-    GIVEN = "given back"
-    KEY = "key"
-    WANTED = "wanted"
-    NEED = "need"
-    HANDED_OUT = "handed out"
-    DUPLICATE = "duplicate"
-    OVER = "over"
-    POLICY = "policy"
-    SPILL = "spill"
-    OUTSTANDING = "outstanding"
-    COPYING = "copying"
-    LANDED = "landed"
-    FAILED = "failed"
-    FOUND = "found"
-    COMMIT = "commit"
-    MISFIT = "misfit"
-    QUEUE = "queue"
-    NOBODY = "nobody"
-    DETACHED = "detached"
-    RESET = "reset"
-    AGE = "age"
-    CHANGED = "changed"
+    ASKED = "asked", "the caller asks for it"
+    GIVEN = "given back", "the caller gives it back"
+    KEY = "key", "it is of the key of the call"
+    WANTED = "wanted", "it is for what is handed out, placed or read"
+    NEED = "need", "memory is short for what is wanted"
+    HANDED_OUT = "handed out", "it was found on the free list of a block table, and its page is handed out"
+    DUPLICATE = "duplicate", "it was brought for what is cached already"
+    OVER = "over", "the request or the prefetch is over"
+    POLICY = "policy", "the write policy makes it due"
+    SPILL = "spill", "under write-back what leaves the device is copied first"
+    OUTSTANDING = "outstanding", "storage doesn't have it yet"
+    COPYING = "copying", "a job reads from it or writes to it"
+    LANDED = "landed", "a job has reached its end, and that is noted"
+    FAILED = "failed", "a copy failed"
+    FOUND = "found", "storage has told how much it has"
+    COMMIT = "commit", "storage has given it"
+    MISFIT = "misfit", "it can't be attached where it belongs"
+    QUEUE = "queue", "it waited in the release queue"
+    NOBODY = "nobody", "nobody waits for it any more"
+    DETACHED = "detached", "storage is gone"
+    RESET = "reset", "everything is forgotten"
+    AGE = "age", "it wasn't used for so long that the cache lets it go"
+    CHANGED = "changed", "what it tells of has changed"
 
     __hash__ = object.__hash__  # as above
-
-
-CAUSES: Mapping[Cause, str] = {
-    Cause.ASKED: "the caller asks for it",
-    Cause.GIVEN: "the caller gives it back",
-    Cause.KEY: "it is of the key of the call",
-    Cause.WANTED: "it is for what is handed out, placed or read",
-    Cause.NEED: "memory is short for what is wanted",
-    Cause.HANDED_OUT: "it was found on the free list of a block table, and its page is handed out",
-    Cause.DUPLICATE: "it was brought for what is cached already",
-    Cause.OVER: "the request or the prefetch is over",
-    Cause.POLICY: "the write policy makes it due",
-    Cause.SPILL: "under write-back what leaves the device is copied first",
-    Cause.OUTSTANDING: "storage doesn't have it yet",
-    Cause.COPYING: "a job reads from it or writes to it",
-    Cause.LANDED: "a job has reached its end, and that is noted",
-    Cause.FAILED: "a copy failed",
-    Cause.FOUND: "storage has told how much it has",
-    Cause.COMMIT: "storage has given it",
-    Cause.MISFIT: "it can't be attached where it belongs",
-    Cause.QUEUE: "it waited in the release queue",
-    Cause.NOBODY: "nobody waits for it any more",
-    Cause.DETACHED: "storage is gone",
-    Cause.RESET: "everything is forgotten",
-    Cause.AGE: "it wasn't used for so long that the cache lets it go",
-    Cause.CHANGED: "what it tells of has changed",
-}
-"""What each cause means."""
 
 
 class Because(NamedTuple):

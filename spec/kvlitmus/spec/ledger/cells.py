@@ -14,7 +14,7 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.law.actions import ACTIONS, FACETS, Row, joined
+from kvlitmus.spec.law.actions import ACTIONS, FACETS, Meant, Row, joined
 from kvlitmus.spec.law.on import On
 
 
@@ -31,29 +31,14 @@ class Family(enum.Enum):
     RANKS = "ranks"
 
 
-class Column(enum.Enum):
+class Column(Meant):
     """A question about a call."""
 
-    REFUSED = "granted"
-    LEAST = "at least"
-    MOST = "at most"
-    WHICH = "which go"
-    STAYS = "what stays"
-
-    @property
-    def meaning(self) -> str:
-        """The question, in words."""
-        return QUESTIONS[self]
-
-
-QUESTIONS: Mapping[Column, str] = {
-    Column.REFUSED: "when it has to be granted",
-    Column.LEAST: "how much it takes, gives or finds at least, and that it is done now",
-    Column.MOST: "how much it takes, gives or finds at most",
-    Column.WHICH: "which pages, entries or rows go for it, and in what order",
-    Column.STAYS: "what stays as it is",
-}
-"""What each column asks."""
+    REFUSED = "granted", "when it has to be granted"
+    LEAST = "at least", "how much it takes, gives or finds at least, and that it is done now"
+    MOST = "at most", "how much it takes, gives or finds at most"
+    WHICH = "which go", "which pages, entries or rows go for it, and in what order"
+    STAYS = "what stays", "what stays as it is"
 
 
 class Refusal(enum.Enum):
