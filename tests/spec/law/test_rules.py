@@ -155,7 +155,7 @@ def test_the_digest_of_a_rule_follows_when_it_is_judged_and_what_its_facts_mean(
         replace(one, strength=Strength.SHOULD),
         replace(one, kind=Kind.STATE),
     ]
-    monkeypatch.setitem(facts.FACTS, "told_loaded", facts.FACTS["told_loaded"]._replace(depth=3))
+    monkeypatch.setitem(facts.FACTS, "told_units", facts.FACTS["told_units"]._replace(depth=3))
     deeper = one.digest
     monkeypatch.undo()
     assert len({one.digest, deeper, *(other.digest for other in others)}) == 6

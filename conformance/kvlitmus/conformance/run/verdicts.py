@@ -71,6 +71,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tiers", "reattach"): ("attach", "detach"),
     ("tiers", "reattach", "steps"): ("detached",),
     ("tiers", "requests", "memory_faults"): ("out_of_memory",),
+    ("events", "batches"): ("batch",),
     (FLAT,): (FLAT_CALL,),
     ("store",): ("store_exists", "store_get", "store_put", "store_lookup", "store_clear"),
     ("store", "store_into"): ("store_get_into",),

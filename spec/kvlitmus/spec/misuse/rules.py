@@ -218,7 +218,6 @@ def a_size_that_is_no_multiple_of_the_page_is_rejected(
 @rule(
     "MISUSE-11",
     on=(On.OTHER_WIDTH,),
-    needs=("raw",),
     source="design",
     reference="prefix.perform.match",
     allowed="{found_lawfully}, or an error",

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView, World
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, Job
+from kvlitmus.spec.prefix.components.hierarchy import ENDLESS
 from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.seen import TierSeen
@@ -27,9 +28,6 @@ HAS = frozenset({"pool", "lookup", "tree", "inspect", "tiers", "steps", "host", 
 
 INSPECT = frozenset({"inspect"})
 """What a pool of windows or of states can be judged by: what it holds is seen."""
-
-ENDLESS = 1 << 30
-"""A limit that nothing comes near: ranks declare none."""
 
 PLACES = frozenset(
     {"available_after", "cached_listed", "free_before", "granted", "granted_pages", "host_available", "odd_in_pool"}

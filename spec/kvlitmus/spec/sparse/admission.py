@@ -12,22 +12,10 @@ from collections.abc import Sequence
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.sparse.calls import SparseDone, SparseRequest, SparseReserve
+from kvlitmus.spec.sparse.calls import SparseRequest, SparseReserve
 from kvlitmus.spec.sparse.rows import ASKED
 from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.units import Pages, Slot, page_ceil
-
-
-@fact(0)
-def sparse_backups_due(call: SparseRequest) -> int:
-    """How many tokens a step must back up: one, or none where the host has the token before the newest."""
-    return call.tokens
-
-
-@fact(0)
-def sparse_admitted(answer: SparseDone) -> bool:
-    """Whether the request was admitted."""
-    return answer.accepted
 
 
 @fact(0)
@@ -74,13 +62,13 @@ _ADMISSION = "R-SP-09; sglang#23704"
     on=(On.SPARSE_BACKUP,),
     source="R-SP-07, R-SP-08",
     reference="sparse.back_up",
-    allowed="{sparse_backups_due} slots",
+    allowed="{sparse_tokens} slots",
 )
-def a_step_backs_up_the_token_before_once(sparse_granted: Sequence[Slot], sparse_backups_due: int) -> bool:
+def a_step_backs_up_the_token_before_once(sparse_granted: Sequence[Slot], sparse_tokens: int) -> bool:
     """A step MUST back up the token before the newest one, unless the host has it. After a prompt was staged or its KV
     came to the host, the first step MUST NOT back up anything.
     """
-    return len(sparse_granted) == sparse_backups_due
+    return len(sparse_granted) == sparse_tokens
 
 
 @rule(
@@ -91,12 +79,12 @@ def a_step_backs_up_the_token_before_once(sparse_granted: Sequence[Slot], sparse
     allowed="a refusal: {sparse_wants} pages are wanted, and {sparse_unpromised} are free and not promised",
 )
 def only_what_fits_whole_is_admitted(
-    sparse_admitted: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
+    sparse_accepted: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
 ) -> bool:
     """A request MUST NOT be admitted unless its row is wide enough for all that it may have, and so many pages are free and
     promised to no other row.
     """
-    return not sparse_admitted or sparse_wants <= min(sparse_unpromised, sparse_row_room)
+    return not sparse_accepted or sparse_wants <= min(sparse_unpromised, sparse_row_room)
 
 
 @rule(
@@ -108,12 +96,12 @@ def only_what_fits_whole_is_admitted(
     premise="sparse_alone",
 )
 def an_empty_pool_admits_what_fits(
-    sparse_admitted: bool, sparse_alone: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
+    sparse_accepted: bool, sparse_alone: bool, sparse_wants: Pages, sparse_unpromised: int, sparse_row_room: Pages
 ) -> bool:
     """Where all pages are free and none is promised, a request MUST be admitted that the pool and the row can take: nothing
     that it waits for will come.
     """
-    return sparse_admitted or not sparse_alone or sparse_wants > min(sparse_unpromised, sparse_row_room)
+    return sparse_accepted or not sparse_alone or sparse_wants > min(sparse_unpromised, sparse_row_room)
 
 
 @rule(

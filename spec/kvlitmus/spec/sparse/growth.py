@@ -119,7 +119,7 @@ def held_by(state: SparseState, row: int) -> Mapping[int, int]:
 # Rules
 
 
-_GROWTH = "R-SP-13"
+GROWTH_SOURCE = "R-SP-13"
 GROWN = (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)
 HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPARSE_FREE)
 
@@ -127,7 +127,7 @@ HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPAR
 @rule(
     "SPARSE-52",
     on=HELD,
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="{sparse_sizes} slots for the rows that decode",
 )
@@ -144,7 +144,7 @@ def a_buffer_is_as_large_as_its_sequence_takes(
 @rule(
     "SPARSE-53",
     on=HELD,
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="distinct slots, beside {sparse_device_after} that are free, out of {sparse_device_all}",
 )
@@ -159,7 +159,7 @@ def no_device_slot_is_in_two_buffers(
 @rule(
     "SPARSE-54",
     on=GROWN,
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="{sparse_buffers_before}, and what was added behind them",
 )
@@ -184,7 +184,7 @@ def what_a_buffer_has_stays_when_it_grows(
 @rule(
     "SPARSE-55",
     on=(On.SPARSE_GROW,),
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="{sparse_growth} slots fewer than the {sparse_device_before} that were free",
 )
@@ -211,7 +211,7 @@ def a_refused_growth_takes_nothing(sparse_device_before: Tokens, sparse_device_a
 @rule(
     "SPARSE-57",
     on=(On.REFUSED_SPARSE_GROW,),
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="the newest token's slot: {sparse_device_before} are free, and {sparse_growth} are missing",
 )
@@ -223,7 +223,7 @@ def growth_that_finds_room_is_granted(sparse_device_before: Tokens, sparse_growt
 @rule(
     "SPARSE-58",
     on=(On.SPARSE_GROW,),
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="the slot at {sparse_newest_place} of the row's buffer",
 )

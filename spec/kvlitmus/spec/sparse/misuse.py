@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.sparse import growth as _growth  # noqa: F401 - its facts, and those of rows
+from kvlitmus.spec.sparse.growth import GROWTH_SOURCE
 from kvlitmus.spec.sparse.rows import CALLS
 from kvlitmus.spec.words.units import same
 
 _HAZARD = "R-SP-12"
-_GROWTH = "R-SP-13"
 OTHERS = tuple([on for on in CALLS if on not in (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)])
 """All calls but growth; staging, backups and prompts from peers are requests."""
 
@@ -41,7 +40,7 @@ def what_cannot_be_wanted_is_treated_as_declared(sparse_accepted: bool, sparse_m
 @rule(
     "SPARSE-65",
     on=OTHERS,
-    source=_GROWTH,
+    source=GROWTH_SOURCE,
     reference="sparse.grow",
     allowed="{sparse_buffers_before}, at the places {sparse_places_left}",
     premise="sparse_places_left",

@@ -142,7 +142,7 @@ def sparse_peer_fits(state: SparseState, call: SparseConnect) -> bool:
 
 @fact(0)
 def sparse_accepted(answer: SparseDone) -> bool:
-    """Whether the peer was accepted; of what can't be wanted, whether it was not answered by an error."""
+    """Whether the request was admitted or the peer was accepted; of what can't be wanted, whether it was not answered by an error."""
     return answer.accepted
 
 

@@ -12,14 +12,6 @@ from kvlitmus.spec.law.occasions import occasion, occasions_by_answer
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.calls import Raised
 
-DIGITS = 64
-"""How many hex digits an ordinary key has."""
-
-
-def ordinary(key: str) -> bool:
-    """Whether every store must take this key: 64 lower-case hex digits."""
-    return len(key) == DIGITS and set(key) <= set("0123456789abcdef")
-
 
 class StoreExists(NamedTuple):
     """How many leading keys are there; answers that number."""

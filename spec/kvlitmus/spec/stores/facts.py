@@ -19,9 +19,9 @@ from kvlitmus.spec.stores.calls import (
     StoreGetInto,
     StorePut,
     StoreRace,
-    ordinary,
 )
 from kvlitmus.spec.stores.state import VAGUE, Entry, StoreState
+from kvlitmus.spec.words.schemes import ordinary
 from kvlitmus.spec.words.setting import Setting
 
 Value = TypeVar("Value")

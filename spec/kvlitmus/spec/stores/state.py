@@ -22,10 +22,10 @@ from kvlitmus.spec.stores.calls import (
     StoreGet,
     StorePut,
     StoreRank,
-    ordinary,
 )
 from kvlitmus.spec.words.profile import Profile
 from kvlitmus.spec.words.quick_replace import lean
+from kvlitmus.spec.words.schemes import ordinary
 
 VAGUE = "perhaps"
 """Damage to an object that another rank's clear may have removed: nothing can be said of it until a clear."""

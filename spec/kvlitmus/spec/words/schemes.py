@@ -39,6 +39,12 @@ from kvlitmus.spec.words.units import Unit
 HASH_DIGITS = 64
 """The length of a page's name, in hex digits."""
 
+
+def ordinary(name: str) -> bool:
+    """Whether this is 64 lower-case hex digits, as a page's name is; every store must take such a key."""
+    return len(name) == HASH_DIGITS and set(name) <= set("0123456789abcdef")
+
+
 TOKEN_LIMIT = 2**32
 """Tokens are below this, so that each fits 4 bytes."""
 

@@ -14,7 +14,6 @@ from kvlitmus.conformance.support.frames import raised_at
 from kvlitmus.conformance.support.text import LONGEST, harmless, page_text, raised_text, shown, type_name
 from kvlitmus.spec.prefix.calls import Raised
 from kvlitmus.spec.stores.calls import (
-    DIGITS,
     Cleared,
     Crashed,
     Filled,
@@ -31,9 +30,9 @@ from kvlitmus.spec.stores.calls import (
     StorePut,
     StoreRace,
     StoreRank,
-    ordinary,
 )
 from kvlitmus.spec.stores.state import advance_store
+from kvlitmus.spec.words.schemes import HASH_DIGITS, ordinary
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -48,12 +47,12 @@ PROBED = 12
 
 def ordinary_key(number: int) -> str:
     """One of the keys that every store must take: 64 lower-case hex digits."""
-    return f"{number:02x}" * (DIGITS // 2)
+    return f"{number:02x}" * (HASH_DIGITS // 2)
 
 
 def key_text(key: str) -> str:
     """A key as a reader wants it: ``k3`` for an ordinary one."""
-    if ordinary(key) and key == key[:2] * (DIGITS // 2):
+    if ordinary(key) and key == key[:2] * (HASH_DIGITS // 2):
         return f"k{int(key[:2], 16)}"
     return repr(key) if len(key) <= 24 else f"{key[:8]!r}…{key[-2:]!r} of {len(key)}"
 

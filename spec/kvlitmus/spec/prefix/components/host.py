@@ -148,9 +148,6 @@ def component_copy_refusable(setting: Setting, state: State, call: CopyCall, ans
 # Rules
 
 
-HOSTED = ("component_host",)
-COUNTED = ("component_host", "component_host_counters")
-BOTH_COUNTED = (*COUNTED, "component_counters")
 BEGUN = (On.COMPONENT_BACK_UP, On.COMPONENT_LOAD)
 REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
 
@@ -159,7 +156,7 @@ REFUSED = (On.REFUSED_COMPONENT_BACK_UP, On.REFUSED_COMPONENT_LOAD)
 @rule(
     "COMP-32",
     on=(*BEGUN, On.COMPONENT_WRITE),
-    needs=HOSTED,
+    needs=("component_host",),
     source="R-SWA-08, R-MA-07; design",
     reference="prefix.components.host.begun",
     allowed="at least {component_copy_least}, at most {component_copy_most}",
@@ -186,7 +183,7 @@ def a_copy_takes_what_its_boundary_needs_and_is_lacking_where_it_goes(
 @rule(
     "COMP-36",
     on=REFUSED,
-    needs=BOTH_COUNTED,
+    needs=("component_counters", "component_host_counters"),
     source="R-SC-02, R-MA-07, R-HOST-10",
     reference="prefix.components.host.begun",
     allowed="a copy: there is something to take, and room for it",

@@ -219,8 +219,6 @@ def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: Comm
 # Rules
 
 
-PREFETCHES = ("component_prefetch",)
-COUNTED = ("component_prefetch", "component_counters")
 ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 
 
@@ -228,7 +226,6 @@ ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 @rule(
     "COMP-20",
     on=On.COMPONENT_PREFETCH,
-    needs=PREFETCHES,
     source="R-MA-05; sglang#26945",
     reference="prefix.components.prefetch.prefetch",
     allowed="a multiple of {component_fetch_step} units, from {component_fetch_least} to {component_fetch_full}",
@@ -247,7 +244,6 @@ def a_prefetch_takes_whole_steps_behind_its_anchor(
 @rule(
     "COMP-21",
     on=On.COMPONENT_PREFETCH,
-    needs=PREFETCHES,
     source="R-SC-02, R-SWA-02, R-MA-05; sglang#26945, sglang#27264",
     reference="prefix.components.prefetch.prefetch",
     allowed="{component_fetch_needs}",
@@ -268,7 +264,6 @@ def a_prefetch_reserves_what_each_component_needs(
 @rule(
     "COMP-22",
     on=ASKED,
-    needs=COUNTED,
     source="R-SC-02, R-MA-05, R-SWA-02; sglang#26945",
     reference="prefix.components.prefetch.prefetch",
     allowed="{component_fetch_length_due} units; 0: a refusal",
@@ -285,7 +280,6 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
 @rule(
     "COMP-23",
     on=ASKED,
-    needs=COUNTED,
     source="R-SWA-02, R-MA-05; sglang#26945",
     reference="prefix.components.prefetch.prefetch",
     allowed="an eviction first; in {component_fetch_spared} there was more to be had",
@@ -299,7 +293,6 @@ def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[
 @rule(
     "COMP-26",
     on=On.COMPONENT_FOUND,
-    needs=PREFETCHES,
     source="R-L3-05, R-L3-06, R-SC-03, R-L3-04, R-BK-06; sglang#27264",
     reference="prefix.components.prefetch.found",
     allowed="{component_fetch_boundary_due}",
@@ -317,7 +310,6 @@ def a_prefetch_reads_up_to_what_all_can_restore(component_boundary: int, compone
 @rule(
     "COMP-27",
     on=On.COMPONENT_FOUND,
-    needs=PREFETCHES,
     source="R-SC-04, R-SWA-04, R-MA-06; sglang#26945",
     reference="prefix.components.prefetch.found",
     allowed="{component_fetch_reads_due}, each into a place of its own that the prefetch keeps",
@@ -339,7 +331,6 @@ def a_prefetch_reads_what_its_boundary_needs(
 @rule(
     "COMP-28",
     on=On.COMPONENT_COMMIT,
-    needs=PREFETCHES,
     source="R-SC-01, R-SC-03, R-SC-06, R-PFT-08",
     reference="prefix.components.prefetch.commit",
     allowed="{component_fetch_end_due}",

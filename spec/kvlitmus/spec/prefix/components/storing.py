@@ -52,14 +52,10 @@ def component_write_refusable(setting: Setting, state: State, call: Write) -> bo
 # Rules
 
 
-STORES = ("component_storage",)
-
-
 # No put of a plain cache is refused; what it reads stays by TIER-11.
 @rule(
     "COMP-58",
     on=On.COMPONENT_WRITE,
-    needs=STORES,
     source="R-LIFE-04, R-SWA-08; design",
     reference="prefix.components.storing.write",
     allowed="a refusal while storage is away, and else what the host has; it lacks {component_write_unread}",
@@ -75,7 +71,6 @@ def a_write_reads_what_the_host_has(component_detached: bool, component_write_un
 @rule(
     "COMP-59",
     on=On.REFUSED_COMPONENT_WRITE,
-    needs=STORES,
     source="R-SWA-08, R-MA-07; design",
     reference="prefix.components.storing.write",
     allowed="a write: storage is there and lacks something, and the host has all that the boundary needs",

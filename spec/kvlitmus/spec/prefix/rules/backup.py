@@ -398,7 +398,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
     "BACKUP-09",
     on=(On.SETTLED,),
     strength=Strength.SHOULD,
-    needs=("tiers", "lifecycle", "steps", "data"),
+    needs=("lifecycle", "data"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
     reference="prefix.life.tick",
     premise="pages_acked",
@@ -412,7 +412,7 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     "BACKUP-11",
     on=(On.TICK,),
     strength=Strength.SHOULD,
-    needs=("tiers", "lifecycle", "steps", "data"),
+    needs=("lifecycle", "data"),
     source="R-BK-01, R-BK-04; H-60",
     reference="prefix.backup.used",
     premise="hosted_and_used",
@@ -429,7 +429,6 @@ def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name])
 @rule(
     "BACKUP-12",
     on=(On.TICK,),
-    needs=("tiers", "steps"),
     source="R-WB-01, R-WB-03",
     reference="prefix.backup.used",
     allowed="a backup of {due_at_the_tick} under way",
@@ -443,7 +442,6 @@ def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bo
 @rule(
     "BACKUP-13",
     on=(On.TICK,),
-    needs=("tiers", "steps"),
     source="R-WB-01, R-WB-02",
     reference="prefix.backup.used",
     allowed="no backup of {backed_at_the_tick}",

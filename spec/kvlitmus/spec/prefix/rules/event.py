@@ -240,7 +240,7 @@ def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_latel
 @rule(
     "EVENT-03",
     on=(On.SETTLED, On.QUIET_TICK),
-    needs=("events", "tiers"),
+    needs=("events",),
     source="R-EVT-02; H-34",
     reference="prefix.event.changes",
     premise="told_host",
@@ -302,7 +302,6 @@ def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
 @rule(
     "EVENT-08",
     on=LOOKUPS,
-    needs=("events",),
     source="R-EVT-02",
     reference="prefix.event.cached_changes",
     allowed="at most {told_length} units",
@@ -343,7 +342,6 @@ def what_is_found_is_told_in_time(never_told: Collection[Name]) -> bool:
 @rule(
     "EVENT-11",
     on=(On.BATCH,),
-    needs=STREAM,
     source="R-EVT-01; vllm EventPublisher: at least once, in monotonic order",
     allowed="one batch with the number {batch_number}",
 )

@@ -221,12 +221,6 @@ def stop_allowed(state: State, setting: Setting, call: Poll) -> Sequence[bool]:
     return stop_allowed_now(state, setting, call.rid)
 
 
-@fact(0)
-def poll_answer(answer: bool) -> bool:
-    """Whether the poll says that the request need not wait."""
-    return answer
-
-
 class Commits(NamedTuple):
     """What the commits of a step may have added, and what of it is missing."""
 
@@ -284,12 +278,6 @@ def commit_missing(commits: Commits) -> Sequence[Name]:
     return commits.missing
 
 
-@fact(0)
-def told_loaded(answer: int) -> Tokens:
-    """Units that the cache says the prefetch has added."""
-    return Tokens(answer)
-
-
 NONE_ADDED = (0, 0)
 """What a prefetch of which nothing is known has added."""
 
@@ -341,7 +329,6 @@ BACKGROUND = (On.QUERY, On.FETCH, On.ZOMBIE, On.PUT, On.COPIED, On.FAILED_COPY, 
 @rule(
     "FETCH-01",
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
-    needs=("prefetching",),
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
     reference="prefix.fetch.submit",
     allowed="refused: {gate}",
@@ -352,13 +339,7 @@ def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
     return not (gate and begun)
 
 
-@rule(
-    "FETCH-02",
-    on=(On.GATED_PREFETCH,),
-    needs=("prefetching", "tiers"),
-    source="R-PF-01",
-    reference="prefix.fetch.submit",
-)
+@rule("FETCH-02", on=(On.GATED_PREFETCH,), source="R-PF-01", reference="prefix.fetch.submit")
 def a_shut_gate_has_no_side_effect(
     tree_changed: bool, taken: Tokens, pins_changed: Sequence[Name], jobs_begun: Sequence[str]
 ) -> bool:
@@ -369,7 +350,7 @@ def a_shut_gate_has_no_side_effect(
 @rule(
     "FETCH-03",
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
-    needs=("prefetching", "tiers", "host"),
+    needs=("host",),
     source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; sglang#16370, H-01, H-03",
     reference="prefix.fetch.submit",
     allowed="{reservable} units",
@@ -382,7 +363,6 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
 @rule(
     "FETCH-04",
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
-    needs=("prefetching", "tiers"),
     source="R-PF-07, R-PF-08",
     reference="prefix.fetch.submit",
     allowed="{fetch_asked} units more in flight",
@@ -396,7 +376,6 @@ def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, 
 @rule(
     "FETCH-05",
     on=(On.PREFETCH,),
-    needs=("prefetching",),
     source="R-PF-02; H-08",
     reference="prefix.fetch.submit",
     allowed="an anchor at {fetch_matched} units",
@@ -409,7 +388,6 @@ def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor:
 @rule(
     "FETCH-06",
     on=(On.PREFETCH,),
-    needs=("prefetching",),
     source="R-PF-02, R-HT-03",
     reference="prefix.fetch.submit",
     allowed="from {known_certain} to {known_possible} units",
@@ -435,7 +413,6 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
 @rule(
     "FETCH-08",
     on=(On.QUERY,),
-    needs=("prefetching", "steps"),
     source="R-PFT-01, R-PFT-02",
     reference="prefix.fetch.answer",
     allowed="a fetch of {query_hit} units if these are at least {query_least}, else none",
@@ -461,7 +438,6 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, i
 @rule(
     "FETCH-10",
     on=(On.FETCH,),
-    needs=("prefetching", "steps"),
     source="R-PFT-03, R-PFT-05",
     reference="prefix.fetch.read",
     allowed="{fetch_got} units",
@@ -475,20 +451,18 @@ def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bo
 @rule(
     "FETCH-11",
     on=(On.POLL,),
-    needs=("prefetching",),
     source="R-PFT-04, R-PFT-05, R-PFT-06, R-PFT-07; H-12, H-64",
     reference="prefix.fetch.may_stop",
     allowed="one of {stop_allowed}",
 )
-def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Sequence[bool]) -> bool:
+def a_request_waits_as_the_stop_policy_says(said_yes: bool, stop_allowed: Sequence[bool]) -> bool:
     """A poll MUST say that the request need not wait when its stop policy allows it to go on, and not before; a request without a prefetch need not wait."""
-    return poll_answer in stop_allowed
+    return said_yes in stop_allowed
 
 
 @rule(
     "FETCH-12",
     on=(On.POLL, On.COMMIT),
-    needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-06",
     reference="prefix.fetch.commit",
     allowed="at most {commit_range}",
@@ -504,7 +478,6 @@ def a_commit_adds_nothing_but_what_was_fetched(
 @rule(
     "FETCH-13",
     on=(On.POLL, On.COMMIT),
-    needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
     reference="prefix.fetch.commit",
     premise="commit_range",
@@ -517,7 +490,6 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
 @rule(
     "FETCH-14",
     on=(On.POLL, On.ABANDON, *BACKGROUND),
-    needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
     reference="prefix.fetch.commit",
     premise="hosted_before",
@@ -540,7 +512,6 @@ def what_was_cached_stays_where_it_was(
 @rule(
     "FETCH-15",
     on=(On.ABANDON, *BACKGROUND),
-    needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
     reference="prefix.fetch.abandon",
     premise="jobs_before",
@@ -553,21 +524,19 @@ def only_a_poll_commits(came_lately: AbstractSet[Name]) -> bool:
 @rule(
     "FETCH-16",
     on=(On.LOADED,),
-    needs=("prefetching",),
     source="R-PFC-03, R-PFT-07",
     reference="prefix.fetch.told",
     allowed="from {loaded_least} to {loaded_most} units",
     premise="loaded_most",
 )
-def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens, loaded_most: Tokens) -> bool:
+def what_a_prefetch_added_is_told_once(told_units: Tokens, loaded_least: Tokens, loaded_most: Tokens) -> bool:
     """A request that asks after the poll that let it go on MUST be told truly, once, how many units its prefetch has added, and any other request 0."""
-    return loaded_least <= told_loaded <= loaded_most
+    return loaded_least <= told_units <= loaded_most
 
 
 @rule(
     "FETCH-17",
     on=(On.POLL, On.ABANDON),
-    needs=("tiers",),
     source="R-PFT-07; H-58",
     reference="prefix.fetch.poll",
     premise="not own_prefetch",

@@ -27,12 +27,6 @@ def idle(state: State) -> bool:
     return not (state.requests or state.receipts or state.owners)
 
 
-@fact(0)
-def flushed(answer: object) -> bool:
-    """Whether the cache was flushed."""
-    return bool(answer)
-
-
 @rule(
     "EVICT-25",
     on=(On.FLUSH,),
@@ -55,6 +49,6 @@ def a_flush_leaves_what_is_protected(
     allowed="a flush, since nobody has anything on the device",
     premise="idle",
 )
-def an_idle_cache_can_be_flushed(idle: bool, flushed: bool) -> bool:
+def an_idle_cache_can_be_flushed(idle: bool, said_yes: bool) -> bool:
     """A flush MUST NOT be refused while no request runs on the device, no receipt is out, and nobody owns a page."""
-    return flushed or not idle
+    return said_yes or not idle

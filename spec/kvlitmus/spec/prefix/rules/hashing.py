@@ -20,7 +20,7 @@ from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.prefix.calls import Raised
 from kvlitmus.spec.prefix.hash_calls import CompareHashes, HashLedger, HashPair, PageHashes, TwoHashes
 from kvlitmus.spec.prefix.prefetch_plan import PlanPrefetch
-from kvlitmus.spec.words.schemes import HASH_DIGITS, SCHEMES, Domain, HashFunction, Scheme, sha256
+from kvlitmus.spec.words.schemes import SCHEMES, Domain, HashFunction, Scheme, ordinary, sha256
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, Tokens, Unit, page_floor, same
 
@@ -106,14 +106,8 @@ def hashes_elsewhere(state: HashLedger, call: CompareHashes, hashes: Sequence[st
 
 
 @fact(0)
-def hashes_in_pieces(answer: TwoHashes) -> Sequence[str]:
-    """The page hashes of the same key from two calls, the second going on from the first."""
-    return answer.second
-
-
-@fact(0)
 def other_hashes(answer: TwoHashes) -> Sequence[str]:
-    """The page hashes of another key of the same namespace."""
+    """The page hashes that these are compared with: of another key or namespace, or of two calls in a row."""
     return answer.second
 
 
@@ -121,12 +115,6 @@ def other_hashes(answer: TwoHashes) -> Sequence[str]:
 def common_pages(call: HashPair) -> int:
     """How many leading whole pages the two keys have in common."""
     return call.common_pages
-
-
-@fact(0)
-def foreign_hashes(answer: TwoHashes) -> Sequence[str]:
-    """The page hashes of the same units in another namespace."""
-    return answer.second
 
 
 @fact(0)
@@ -200,7 +188,7 @@ def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     """Under a scheme that is known, a page hash MUST be written as 64 lower-case hex digits: nothing of the digest is cut
     off, and names are compared as text.
     """
-    return all(len(one) == HASH_DIGITS and set(one) <= set("0123456789abcdef") for one in hashes)
+    return all(ordinary(one) for one in hashes)
 
 
 @rule(
@@ -227,11 +215,11 @@ def two_keys_share_the_hashes_of_their_common_pages(
     allowed="the hashes of the key in one piece: {hashes}",
     premise="hashes",
 )
-def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: Sequence[str]) -> bool:
+def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], other_hashes: Sequence[str]) -> bool:
     """The hashes of a key MUST NOT depend on how its pages are split over nodes or calls: going on from the last hash
     gives the same chain.
     """
-    return same(hashes, hashes_in_pieces)
+    return same(hashes, other_hashes)
 
 
 @rule(
@@ -242,9 +230,9 @@ def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: S
     allowed="no hash in common with another namespace",
     premise="hashes",
 )
-def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str]) -> bool:
+def namespaces_share_no_hash(hashes: Sequence[str], other_hashes: Sequence[str]) -> bool:
     """The same units in two namespaces MUST NOT have a hash in common."""
-    return set(hashes).isdisjoint(foreign_hashes)
+    return set(hashes).isdisjoint(other_hashes)
 
 
 @rule(

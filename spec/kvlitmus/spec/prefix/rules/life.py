@@ -42,12 +42,6 @@ def attaching(call: Attach | Detach) -> bool:
 
 
 @fact(0)
-def accepted(answer: bool) -> bool:
-    """Whether the cache says that it did what was asked."""
-    return answer
-
-
-@fact(0)
 def still_waiting(call: Settled) -> Sequence[int]:
     """Requests that still have to wait after everything in flight was delivered."""
     return call.waiting
@@ -125,39 +119,25 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     return store_after >= store_before
 
 
-@rule("LIFE-03", on=(On.ATTACH, On.DETACH), needs=("reattach",), source="R-LIFE-03", reference="prefix.life.attach")
-def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: bool) -> bool:
+@rule("LIFE-03", on=(On.ATTACH, On.DETACH), source="R-LIFE-03", reference="prefix.life.attach")
+def storage_is_attached_once(said_yes: bool, attached_before: bool, attaching: bool) -> bool:
     """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
-    return accepted == (attaching != attached_before)
+    return said_yes == (attaching != attached_before)
 
 
-@rule(
-    "LIFE-04",
-    on=(On.ATTACH, On.DETACH),
-    needs=("reattach", "tiers"),
-    source="R-LIFE-03, R-LIFE-04",
-    reference="prefix.life.detach",
-)
+@rule("LIFE-04", on=(On.ATTACH, On.DETACH), source="R-LIFE-03, R-LIFE-04", reference="prefix.life.detach")
 def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     """Attaching and detaching MUST leave what is cached on the device and the host as it is."""
     return not tree_changed
 
 
-@rule(
-    "LIFE-05", on=(On.DETACHED,), needs=("reattach", "steps"), source="R-LIFE-04; H-06", reference="prefix.life.detach"
-)
+@rule("LIFE-05", on=(On.DETACHED,), source="R-LIFE-04; H-06", reference="prefix.life.detach")
 def a_detach_ends_all_work_with_storage(storage_work: Sequence[str]) -> bool:
     """One tick after a detach work MUST NOT be under way to or from storage."""
     return not storage_work
 
 
-@rule(
-    "LIFE-06",
-    on=(On.SETTLED,),
-    needs=("steps",),
-    source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40",
-    reference="prefix.life.tick",
-)
+@rule("LIFE-06", on=(On.SETTLED,), source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40", reference="prefix.life.tick")
 def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     """Fourteen ticks after everything in flight was delivered, whatever storage raised, work MUST NOT be under way any more."""
     return not work_left
@@ -166,7 +146,7 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
 @rule(
     "LIFE-07",
     on=(On.SETTLED,),
-    needs=("prefetching", "steps"),
+    needs=("prefetching",),
     source="R-PFT-06, R-LIFE-05; H-07",
     reference="prefix.fetch.may_stop",
     premise="prefetches_made",
@@ -179,7 +159,6 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
 @rule(
     "LIFE-08",
     on=(On.SETTLED,),
-    needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
     reference="prefix.life.tick",
     premise="in_tree",
@@ -194,7 +173,6 @@ def nothing_is_held_when_nothing_is_under_way(
 @rule(
     "LIFE-09",
     on=(On.SETTLED, On.DETACHED),
-    needs=("prefetching", "steps"),
     source="R-PF-05, R-LIFE-04, R-LIFE-05; H-06, H-40",
     reference="prefix.hierarchy.occupied",
     premise="prefetches_made",
@@ -207,23 +185,21 @@ def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
 @rule(
     "LIFE-15",
     on=(On.LOADED,),
-    needs=("prefetching",),
     strength=Strength.SHOULD,
     source="R-LIFE-01; H-04",
     reference="prefix.life.reset",
     allowed="0 units",
     premise="told_before_reset",
 )
-def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens) -> bool:
+def a_reset_forgets_what_was_added(told_before_reset: bool, told_units: Tokens) -> bool:
     """What a prefetch had added before a reset SHOULD NOT be told after it: it isn't there any more."""
-    return not told_before_reset or told_loaded == 0
+    return not told_before_reset or told_units == 0
 
 
 # LIFE-08 says this too, but isn't judged where a cache doesn't show how often its host copies are protected.
 @rule(
     "LIFE-16",
     on=(On.SETTLED, On.DETACHED),
-    needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-04, R-LIFE-05, I9; H-05, H-06, H-40",
     reference="prefix.life.tick",
     allowed="none of the host's pages in flight",

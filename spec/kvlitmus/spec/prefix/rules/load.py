@@ -246,7 +246,6 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
 @rule(
     "LOAD-01",
     on=(On.LOAD_BACK,),
-    needs=("host",),
     source="R-LB-01; map §4.9",
     reference="prefix.load.load_back",
     allowed="{load_wanted} slots behind {load_resident} units",
@@ -259,14 +258,7 @@ def a_load_back_brings_everything(
     return len(load_slots) == load_wanted and (load_before == load_resident or not load_wanted)
 
 
-@rule(
-    "LOAD-02",
-    on=(On.LOAD_BACK,),
-    needs=("host", "tiers"),
-    source="R-LB-01, R-LB-02",
-    reference="prefix.load.load_back",
-    premise="load_slots",
-)
+@rule("LOAD-02", on=(On.LOAD_BACK,), source="R-LB-01, R-LB-02", reference="prefix.load.load_back", premise="load_slots")
 def what_is_loaded_is_where_it_was_said(
     load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
 ) -> bool:
@@ -278,7 +270,6 @@ def what_is_loaded_is_where_it_was_said(
 @rule(
     "LOAD-03",
     on=(On.REFUSED_LOAD_BACK,),
-    needs=("host", "tiers"),
     source="R-LB-03; H-53",
     reference="prefix.load.load_back",
     allowed="a load of {load_least} to {load_most} units, with room for {load_room}",
@@ -299,7 +290,6 @@ def a_load_back_is_declined_for_a_reason(
 @rule(
     "LOAD-04",
     on=(On.REFUSED_LOAD_BACK, On.OUT_OF_MEMORY),
-    needs=("tiers",),
     source="R-LB-01, R-LIFE-05",
     reference="prefix.load.load_back",
 )
@@ -311,7 +301,6 @@ def what_is_declined_or_finds_no_memory_leaves_nothing(appeared: frozenset[Name]
 @rule(
     "LOAD-05",
     on=(On.LOAD_BACK,),
-    needs=("host", "tiers"),
     source="R-LB-08",
     reference="prefix.load.load_back",
     allowed="the host copies of {load_names} still there",
@@ -325,7 +314,6 @@ def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mappi
 @rule(
     "LOAD-06",
     on=(On.LAYERED,),
-    needs=("layers", "steps"),
     source="R-LB-07; map §4.9",
     reference="prefix.load.copy_layers",
     allowed="{layers_copied} layers",
@@ -339,7 +327,6 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
 @rule(
     "LOAD-07",
     on=(On.LIMITED_LOAD_BACK,),
-    needs=("quota",),
     source="R-LB-04; H-27",
     reference="prefix.load.load_back",
     allowed="at most {load_limit} units",
@@ -365,7 +352,7 @@ def what_was_not_copied_is_not_there(failed_there: Sequence[Name]) -> bool:
 @rule(
     "LOAD-09",
     on=(On.PREFETCH_TICK,),
-    needs=("tiers", "steps", "copy_faults"),
+    needs=("copy_faults",),
     source="vllm#19329",
     reference="prefix.load.acknowledge_loads",
     allowed="{failed_sources} still on the host",
@@ -376,9 +363,7 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
     return failed_sources.items() <= hosted.items()
 
 
-@rule(
-    "LOAD-10", on=(On.FAILED_COPY,), needs=("steps", "copy_faults"), source="vllm#19329", reference="prefix.backup.fail"
-)
+@rule("LOAD-10", on=(On.FAILED_COPY,), source="vllm#19329", reference="prefix.backup.fail")
 def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""
     return told_failed
@@ -387,7 +372,6 @@ def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
 @rule(
     "LOAD-11",
     on=(On.LOAD_BACK,),
-    needs=("host",),
     source="R-LB-01, R-SWA-08, R-MA-07, R-HT-03",
     reference="prefix.load.load_back",
     allowed="from {load_ends} units{load_bound}",

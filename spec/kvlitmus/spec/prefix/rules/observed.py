@@ -24,6 +24,18 @@ from kvlitmus.spec.words.units import Name, PageNo, Tokens
 
 
 @fact(0)
+def said_yes(answer: object) -> bool:
+    """Whether the cache says yes: that it did what was asked, or that a request need not wait."""
+    return bool(answer)
+
+
+@fact(0)
+def told_units(answer: int) -> Tokens:
+    """How many units the cache says: that it evicted, that came free, that a prefetch has added."""
+    return Tokens(answer)
+
+
+@fact(0)
 def page_size(setting: Setting) -> int:
     """Slots in a page."""
     return setting.size

@@ -413,7 +413,6 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
 @rule(
     "POOL-16",
     on=(On.RESET,),
-    needs=("reset",),
     source="R-DEV-11",
     reference="prefix.perform.free_pages",
     allowed="all of {usable} free and nothing cached",
@@ -460,7 +459,6 @@ def an_extension_opens_no_more_pages_than_it_needs(
 @rule(
     "POOL-19",
     on=(On.GROUP_OPEN,),
-    needs=("group",),
     source="R-DEV-06",
     reference="prefix.perform.free",
     allowed="{available_before} slots available until the group ends",
@@ -500,7 +498,6 @@ def an_extension_is_refused_only_when_memory_is_short(
 @rule(
     "POOL-22",
     on=(On.RESET,),
-    needs=("reset",),
     source="R-DEV-11",
     reference="prefix.perform.free_pages",
     allowed="all {capacity} slots available",

@@ -125,12 +125,6 @@ def dropped_pages(state: State, setting: Setting, call: TakeBack) -> frozenset[P
 
 
 @fact(0)
-def told_free(answer: int) -> Tokens:
-    """How many slots the cache says came free."""
-    return Tokens(answer)
-
-
-@fact(0)
 def request_wanted(state: State, setting: Setting, call: Begin | Grow | Fork | Resume) -> Tokens:
     """Slots of the pages that the request needs at most beyond what it has, shares or is certain to find cached, and of those that a beginning must leave."""
     size = setting.size
@@ -196,12 +190,6 @@ def host_memory_known(state: State, setting: Setting, call: Retract) -> bool | U
         return UNKNOWN
     parked, row = state.retracted, state.requests[call.rid].row
     return parked.pages(setting.size) + pages_needed(len(row), setting.size) <= parked.most
-
-
-@fact(0)
-def copied_to_host(answer: object) -> bool:
-    """Whether the request was retracted."""
-    return bool(answer)
 
 
 @fact(0)
@@ -383,7 +371,6 @@ def nothing_is_cached_that_was_not_computed(
 @rule(
     "REQ-14",
     on=REFUSED,
-    needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
@@ -428,9 +415,9 @@ def what_is_taken_back_comes_free(
     reference="prefix.rows.take_back",
     allowed="the slots of {dropped_pages}",
 )
-def taking_back_tells_what_came_free(told_free: Tokens, dropped_pages: frozenset[PageNo], page_size: int) -> bool:
+def taking_back_tells_what_came_free(told_units: Tokens, dropped_pages: frozenset[PageNo], page_size: int) -> bool:
     """Taking tokens back MUST return the number of slots in the pages that lie wholly behind what is left, and of no other."""
-    return told_free == len(dropped_pages) * page_size
+    return told_units == len(dropped_pages) * page_size
 
 
 @rule(
@@ -455,6 +442,6 @@ def a_fork_shares_what_is_shared(
     allowed="a retraction, since the host has had as many pages for retracted requests before",
     premise="host_memory_known",
 )
-def what_the_host_had_room_for_it_has_room_for(host_memory_known: bool, copied_to_host: bool) -> bool:
+def what_the_host_had_room_for_it_has_room_for(host_memory_known: bool, said_yes: bool) -> bool:
     """A request MUST be retracted where the host has had as many pages for retracted requests before: what was resumed or discarded is free there. In a hierarchy other work may be in their place."""
-    return copied_to_host or not host_memory_known
+    return said_yes or not host_memory_known

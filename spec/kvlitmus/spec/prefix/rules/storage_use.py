@@ -80,7 +80,7 @@ def looking_and_copying_leave_storage_alone(calls_on_storage: int) -> bool:
 @rule(
     "FETCH-20",
     on=(On.FETCH,),
-    needs=("prefetching", "steps", "lifecycle"),
+    needs=("lifecycle",),
     source="R-PFT-03",
     reference="prefix.fetch.read",
     allowed="an end after {fetch_due} units, or after a page that storage doesn't give whole",

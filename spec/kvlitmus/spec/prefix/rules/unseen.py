@@ -19,8 +19,8 @@ from kvlitmus.spec.prefix.calls import Begin, Evict, Fork, Grow, Insert, Match, 
 from kvlitmus.spec.prefix.page import Tier
 from kvlitmus.spec.prefix.partial import beyond, cached_count, cached_pages, most_evicted
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
-from kvlitmus.spec.prefix.rules import request as _request  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import tree as _tree  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.rules.request import REFUSED
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import counted_tree
@@ -30,16 +30,7 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens, page_floor, pages_needed, pages_of
 
 FOUND = (On.MATCH, On.BEGIN, On.RESUME, On.INSERT, On.LOCK, On.PUBLISH)
-TOLD = (
-    On.EVICT,
-    On.REFUSED_BEGIN,
-    On.REFUSED_GROW,
-    On.REFUSED_FORK,
-    On.REFUSED_RESUME,
-    On.REFUSED_ALLOC,
-    On.REFUSED_EXTEND,
-)
-REFUSED = (On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_RESUME)
+TOLD = (On.EVICT, *REFUSED, On.REFUSED_ALLOC, On.REFUSED_EXTEND)
 HANDED_OUT = (On.GROW, On.FORK, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
@@ -197,10 +188,10 @@ def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -
     allowed="at least min({asked}, {evictable_least}) slots, and at most {evicted_most}",
 )
 def an_eviction_reports_what_can_have_been_evicted(
-    asked: Tokens, reported_evicted: Tokens, evictable_least: Tokens, evicted_most: Tokens
+    asked: Tokens, told_units: Tokens, evictable_least: Tokens, evicted_most: Tokens
 ) -> bool:
     """An eviction MUST report at least what was asked for, or all that is certainly there and not protected; and no more than what was asked for in whole pages, batches or nodes, of what may be there."""
-    return min(asked, evictable_least) <= reported_evicted <= evicted_most
+    return min(asked, evictable_least) <= told_units <= evicted_most
 
 
 @rule(
@@ -210,9 +201,9 @@ def an_eviction_reports_what_can_have_been_evicted(
     reference="prefix.perform.least_valuable",
     allowed="{made_available} slots",
 )
-def an_eviction_reports_what_became_available(reported_evicted: Tokens, made_available: Tokens) -> bool:
+def an_eviction_reports_what_became_available(told_units: Tokens, made_available: Tokens) -> bool:
     """An eviction MUST report by how many slots more is available."""
-    return reported_evicted == made_available
+    return told_units == made_available
 
 
 @rule(
