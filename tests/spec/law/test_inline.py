@@ -176,5 +176,5 @@ def test_a_plan_has_the_expressions_and_calls_the_rest(monkeypatch: pytest.Monke
     made = plan.plan_of(some, (), depth=3, capabilities=frozenset({"pool", "inspect"}))
     assert "if not (len(free_listed) == len(free_after)): _broken.append('POOL-11')" in made.source
     assert "fact_cached_homes(after, then, setting)" in made.source
-    monkeypatch.setattr(plan, "expression", lambda function: None)
+    monkeypatch.setattr(plan, "expression", lambda *_: None)
     assert "if not keeps_POOL_11(free_listed, free_after): _broken.append('POOL-11')" in made.source

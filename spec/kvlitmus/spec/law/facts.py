@@ -83,6 +83,9 @@ class Fact(NamedTuple):
 FACTS: dict[str, Fact] = {}
 """All facts by name."""
 
+BEFORE: dict[str, str] = {"then": "state", "expected": "state", "after": "before"}
+"""What is known or seen after a call, or follows from it, and what the same is called of the moment before."""
+
 
 def digests_of(names: Iterable[str], source: Source) -> dict[str, str]:
     """The digests of these facts and of all that they are worked out from, each by what it is worked out from and how."""
@@ -95,9 +98,12 @@ def digests_of(names: Iterable[str], source: Source) -> dict[str, str]:
     return found
 
 
-def fact(depth: int, *, ports: tuple[str, ...] = (), unseen: bool = False) -> Callable[[Compute], Compute]:
+def fact(
+    depth: int, *, ports: tuple[str, ...] = (), unseen: bool = False, before: str = ""
+) -> Callable[[Compute], Compute]:
     """Define a fact by the function that works it out; the function itself is returned unchanged.
 
+    ``before``: what the same is called of the moment before the call, if anybody speaks of that.
     Raises ``ValueError`` for a name that is taken, a parameter that is neither a fact nor an input, and a function
     without a meaning.
     """
@@ -113,7 +119,12 @@ def fact(depth: int, *, ports: tuple[str, ...] = (), unseen: bool = False) -> Ca
         unknown = re.search(r"\bUnknown\b", str(compute.__annotations__.get("return", ""))) is not None
         text = meaning.rstrip(".")
         text = text if text[1:2].isupper() else text[0].lower() + text[1:]
-        add(name, Fact(depth, text, compute, needs, unknown, frozenset(ports), unseen))
+        one = Fact(depth, text, compute, needs, unknown, frozenset(ports), unseen)
+        add(name, one)
+        if before:
+            needs = tuple([BEFORE.get(need, need) for need in needs])
+            add(before, one._replace(meaning=text.replace(" after ", " before "), needs=needs))
+            BEFORE[name] = before
         return compute
 
     return register

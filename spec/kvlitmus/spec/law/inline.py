@@ -28,15 +28,15 @@ LONGEST = 160
 
 
 class Expression(NamedTuple):
-    """What a function returns, in terms of its parameters and of these ``names``, which no parameter has."""
+    """What a function returns, in terms of what it is given and of these ``names``, which nothing given has."""
 
     text: str
     names: dict[str, object]
 
 
 @functools.cache
-def expression(function: Callable[..., Any]) -> Expression | None:
-    """The expression that a function returns; ``None`` where it is not so simple."""
+def expression(function: Callable[..., Any], given: tuple[str, ...] = ()) -> Expression | None:
+    """The expression that a function returns; ``None`` where it is not so simple.  ``given``: what its parameters are."""
     code = getattr(function, "__code__", None)
     if code is None or len(code.co_code) > LONGEST or code.co_freevars:
         return None
@@ -45,7 +45,7 @@ def expression(function: Callable[..., Any]) -> Expression | None:
     if value is None or any(isinstance(one, SCOPED) for one in ast.walk(value)):
         return None
     names: dict[str, object] = {}
-    value = Renamed(function, names).visit(WithoutTypes(function).visit(value))
+    value = Renamed(function, given, names).visit(WithoutTypes(function).visit(value))
     return Expression(ast.unparse(value), names)
 
 
@@ -108,17 +108,20 @@ class WithoutTypes(ast.NodeTransformer):
 
 
 class Renamed(ast.NodeTransformer):
-    """Gives what a function has of its module a name that is that module's alone, and notes what it stands for."""
+    """Calls parameters what they are given; gives what a function has of its module a name of that module's, and notes it."""
 
-    def __init__(self, function: Callable[..., Any], names: dict[str, object]) -> None:
+    def __init__(self, function: Callable[..., Any], given: tuple[str, ...], names: dict[str, object]) -> None:
         code = function.__code__
-        self.own = code.co_varnames[: code.co_argcount]
+        own = code.co_varnames[: code.co_argcount]
+        self.own = dict(zip(own, given or own, strict=True))
         self.globals = function.__globals__
         self.names = names
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name, as it is where it is the function's own, of the language, or the one value for what is unknown."""
-        if node.id in self.own or node.id not in self.globals or self.globals[node.id] is UNKNOWN:
+        """A name, as it is where it is of the language, or the one value for what is unknown."""
+        if node.id in self.own:
+            return ast.Name(self.own[node.id], node.ctx)
+        if node.id not in self.globals or self.globals[node.id] is UNKNOWN:
             return node
         name = f"{self.globals['__name__']}.{node.id}".replace(".", "_")
         self.names[name] = self.globals[node.id]

@@ -206,9 +206,9 @@ def assignment(name: str, names: dict[str, Any]) -> str:
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
 
 
-def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any]) -> str:
+def worked_out(name: str, function: Callable[..., Any], needs: tuple[str, ...], names: dict[str, Any]) -> str:
     """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
-    simple = expression(function)
+    simple = expression(function, needs)
     if simple is not None:
         names.update(simple.names)
         return f"({simple.text})"

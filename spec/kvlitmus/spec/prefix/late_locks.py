@@ -73,13 +73,7 @@ def still_locked(state: State, ended: Collection[Name] = ()) -> Tier:
     return state.device._replace(pages=pages)
 
 
-@fact(0)
-def late_before(state: State) -> Mapping[Name, int]:
-    """How many locks that were given back each page may have had still, before the call."""
-    return late_locks(state, state.device)
-
-
-@fact(0)
+@fact(0, before="late_before")
 def late_after(then: State) -> Mapping[Name, int]:
     """How many locks that were given back each page may have still, after the call."""
     return late_locks(then, then.device)

@@ -87,13 +87,7 @@ def waiting_in(state: State) -> frozenset[PageNo]:
     return frozenset().union(*state.leaving) if state.leaving else NONE
 
 
-@fact(0)
-def waiting_before(state: State) -> frozenset[PageNo]:
-    """Pages that may have waited in a release queue before the call."""
-    return waiting_in(state)
-
-
-@fact(0)
+@fact(0, before="waiting_before")
 def waiting_after(then: State) -> frozenset[PageNo]:
     """Pages that may wait in a release queue after the call."""
     return waiting_in(then)

@@ -15,28 +15,14 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo
 
 
-@fact(0, ports=("tiers",))
-def below_before(state: State) -> Tiers:
-    """What is known below the device, before the call."""
-    assert state.tiers is not None
-    return state.tiers
-
-
-@fact(0, ports=("tiers",))
+@fact(0, ports=("tiers",), before="below_before")
 def below(then: State) -> Tiers:
     """What is known below the device, after the call."""
     assert then.tiers is not None
     return then.tiers
 
 
-@fact(0, ports=("tiers",))
-def tiers_seen_before(before: Seen) -> TierSeen:
-    """What was seen of all tiers, before the call."""
-    assert isinstance(before, TierSeen)
-    return before
-
-
-@fact(0, ports=("tiers",))
+@fact(0, ports=("tiers",), before="tiers_seen_before")
 def tiers_seen(after: Seen) -> TierSeen:
     """What was seen of all tiers, after the call."""
     assert isinstance(after, TierSeen)
@@ -61,13 +47,7 @@ def host_taken(host_usable: frozenset[PageNo], host_free: Sequence[PageNo]) -> i
     return len(host_usable) - len(host_free)
 
 
-@fact(3)
-def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
-    """Every page with a host copy, before the call: name to host page."""
-    return tiers_seen_before.hosted
-
-
-@fact(3)
+@fact(3, before="hosted_before")
 def hosted(tiers_seen: TierSeen) -> Mapping[Name, PageNo]:
     """Every page with a host copy, after the call: name to host page."""
     return tiers_seen.hosted

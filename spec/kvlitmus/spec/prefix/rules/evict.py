@@ -51,13 +51,7 @@ def spared(
     return state.host.pages.keys() - droppable(state, before, nodes=False) - reclaimable(state, setting)
 
 
-@fact(3)
-def places_before(call: PlainCall, before: Seen, cached_before: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
-    """Where the pages of the tier are that the call evicts from, before it."""
-    return before.hosted if isinstance(call, EvictHost) and isinstance(before, TierSeen) else cached_before
-
-
-@fact(3)
+@fact(3, before="places_before")
 def places_after(call: PlainCall, after: Seen, cached_after: Mapping[Name, PageNo]) -> Mapping[Name, PageNo]:
     """Where the pages of the tier are that the call evicts from, after it."""
     return after.hosted if isinstance(call, EvictHost) and isinstance(after, TierSeen) else cached_after

@@ -119,13 +119,19 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     return store_after >= store_before
 
 
-@rule("LIFE-03", on=(On.ATTACH, On.DETACH), source="R-LIFE-03", reference="prefix.life.attach")
+@rule("LIFE-03", on=(On.ATTACH, On.DETACH), needs=("reattach",), source="R-LIFE-03", reference="prefix.life.attach")
 def storage_is_attached_once(said_yes: bool, attached_before: bool, attaching: bool) -> bool:
     """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
     return said_yes == (attaching != attached_before)
 
 
-@rule("LIFE-04", on=(On.ATTACH, On.DETACH), source="R-LIFE-03, R-LIFE-04", reference="prefix.life.detach")
+@rule(
+    "LIFE-04",
+    on=(On.ATTACH, On.DETACH),
+    needs=("reattach",),
+    source="R-LIFE-03, R-LIFE-04",
+    reference="prefix.life.detach",
+)
 def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     """Attaching and detaching MUST leave what is cached on the device and the host as it is."""
     return not tree_changed

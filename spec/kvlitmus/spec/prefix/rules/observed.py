@@ -129,28 +129,16 @@ def owned_slots(owned_after: frozenset[PageNo], page_size: int) -> Tokens:
     return Tokens(len(owned_after) * page_size)
 
 
-@fact(1, ports=("counters",))
+@fact(1, ports=("counters",), before="evictable_before")
 def evictable(after: Seen) -> Tokens | Unknown:
     """Units that the tree says could be evicted, after the call."""
     return UNKNOWN if after.sizes is None else Tokens(after.sizes.evictable)
 
 
-@fact(1, ports=("counters",))
+@fact(1, ports=("counters",), before="protected_before")
 def protected(after: Seen) -> Tokens | Unknown:
     """Units that the tree says are protected, after the call."""
     return UNKNOWN if after.sizes is None else Tokens(after.sizes.protected)
-
-
-@fact(1, ports=("counters",))
-def evictable_before(before: Seen) -> Tokens | Unknown:
-    """Units that the tree says could be evicted, before the call."""
-    return UNKNOWN if before.sizes is None else Tokens(before.sizes.evictable)
-
-
-@fact(1, ports=("counters",))
-def protected_before(before: Seen) -> Tokens | Unknown:
-    """Units that the tree says are protected, before the call."""
-    return UNKNOWN if before.sizes is None else Tokens(before.sizes.protected)
 
 
 # Snapshots
@@ -182,13 +170,7 @@ def free_listed(after: Seen) -> Sequence[PageNo]:
     return after.listed
 
 
-@fact(3)
-def cached_before(before: Seen) -> Mapping[Name, PageNo]:
-    """Every cached page, before the call: name to page."""
-    return before.cached
-
-
-@fact(3)
+@fact(3, before="cached_before")
 def cached_after(after: Seen) -> Mapping[Name, PageNo]:
     """Every cached page, after the call: name to page."""
     return after.cached

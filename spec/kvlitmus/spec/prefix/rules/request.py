@@ -42,14 +42,8 @@ ROWS = (On.BEGIN, On.GROW, On.FORK, On.RESUME, On.PUBLISH)
 REFUSED = (On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_FORK, On.REFUSED_RESUME)
 
 
-@fact(0)
-def request_before(state: State, call: Grow | Publish | End | Retract) -> RequestState:
-    """The request, before the call."""
-    return state.requests[call.rid]
-
-
-@fact(0)
-def request_after(expected: State, call: Begin | Grow | Fork | Resume | Publish) -> RequestState:
+@fact(0, before="request_before")
+def request_after(expected: State, call: Begin | Grow | Fork | Resume | Publish | End | Retract) -> RequestState:
     """The request, after the call."""
     return expected.requests[call.rid]
 
