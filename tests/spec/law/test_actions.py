@@ -16,10 +16,11 @@ from kvlitmus.spec.law.actions import (
     Cause,
     Group,
     What,
-    because,
     joined,
+    limited,
     occasions_of_rule,
     occasions_with,
+    row,
 )
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
@@ -68,10 +69,17 @@ def test_causes_are_limited_to_profiles_that_there_are() -> None:
 
 
 def test_rows_that_are_joined_have_the_causes_of_all() -> None:
-    row = joined({What.EVICT: because(Cause.NEED)}, {What.EVICT: because(Cause.NEED, Cause.ASKED)}, {What.USE: ()})
+    both = joined(
+        row(Cause.NEED, What.EVICT), row(Cause.NEED, What.EVICT), row(Cause.ASKED, What.EVICT), {What.USE: ()}
+    )
 
-    assert row == {What.EVICT: (Because(Cause.NEED), Because(Cause.ASKED)), What.USE: ()}
-    assert because(Cause.NEED, reserve="hit") == (Because(Cause.NEED, "reserve", "hit"),)
+    assert both == {What.EVICT: (Because(Cause.NEED), Because(Cause.ASKED)), What.USE: ()}
+    late = row(Cause.NEED, What.EVICT, reserve="hit")
+    assert (
+        late
+        == limited(row(Cause.NEED, What.EVICT), "reserve", "hit")
+        == {What.EVICT: (Because(Cause.NEED, "reserve", "hit"),)}
+    )
 
 
 def test_an_effect_stands_for_every_occasion_that_may_have_it() -> None:

@@ -129,10 +129,15 @@ Row = Mapping[What, tuple[Because, ...]]
 """The effects that an occasion may have, each with its causes."""
 
 
-def because(*causes: Cause, **where: object) -> tuple[Because, ...]:
-    """Causes; ``where``: the profile field and its value to which they are limited, if they are."""
+def row(cause: Cause, *whats: What, **where: object) -> Row:
+    """Effects of one cause; ``where``: the profile field and its value to which that is limited, if it is."""
     field, value = next(iter(where.items()), ("", None))
-    return tuple(Because(cause, field, value) for cause in causes)
+    return {what: (Because(cause, field, value),) for what in whats}
+
+
+def limited(effects: Row, field: str, value: object) -> Row:
+    """These effects where the profile has this value in a field, and nowhere else."""
+    return {what: tuple(Because(one.cause, field, value) for one in causes) for what, causes in effects.items()}
 
 
 def joined(*rows: Row) -> Row:
@@ -144,114 +149,80 @@ def joined(*rows: Row) -> Row:
     return found
 
 
-TOLD: Row = {What.TELL: because(Cause.CHANGED)}
+TOLD: Row = row(Cause.CHANGED, What.TELL)
 """Whatever changes on a tier may be told."""
 
-HOST_ROOM: Row = {
-    What.DROP: because(Cause.NEED),
-    What.HOST_RELEASE: because(Cause.NEED),
-    What.SPLIT: because(Cause.NEED),
-    **TOLD,
-}
+HOST_ROOM: Row = joined(row(Cause.NEED, What.DROP, What.HOST_RELEASE, What.SPLIT), TOLD)
 """Making room on the host."""
 
 SPILLS: Row = joined(
     HOST_ROOM,
-    {
-        What.BACK: because(Cause.SPILL),
-        What.MOVE_COPY: because(Cause.SPILL),
-        What.HOST_TAKE: because(Cause.SPILL),
-        What.BEGIN_JOB: because(Cause.OUTSTANDING),
-        What.PIN: because(Cause.COPYING),
-    },
+    row(Cause.SPILL, What.BACK, What.MOVE_COPY, What.HOST_TAKE),
+    row(Cause.OUTSTANDING, What.BEGIN_JOB),
+    row(Cause.COPYING, What.PIN),
 )
 """What an eviction of the device does below it: under write-back its victims are copied, and room is made for them."""
 
 
-def room(cause: Cause, **where: object) -> Row:
+def room(cause: Cause) -> Row:
     """Making room on the device."""
-    own = {what: because(cause, **where) for what in (What.EVICT, What.DEMOTE, What.RELEASE, What.SPLIT)}
-    below = {what: because(*[one.cause for one in causes], **where) for what, causes in SPILLS.items()}
-    return joined(own, below)
+    return joined(row(cause, What.EVICT, What.DEMOTE, What.RELEASE, What.SPLIT), SPILLS)
 
 
 ROOM = room(Cause.NEED)
-ROOM_IN_ALLOC = room(Cause.NEED, evict_moment="alloc")
+ROOM_IN_ALLOC = limited(ROOM, "evict_moment", "alloc")
 
-WALK: Row = {
-    What.USE: because(Cause.KEY),
-    What.COUNT: because(Cause.KEY, hit_counts="match"),
-    What.SPLIT: because(Cause.KEY),
-}
+WALK: Row = joined(row(Cause.KEY, What.USE, What.SPLIT), row(Cause.KEY, What.COUNT, hit_counts="match"))
 """Looking a key up."""
 
-AGES: Row = {what: because(Cause.AGE, expiry="lookup") for what in (What.EVICT, What.RELEASE)}
+AGES: Row = row(Cause.AGE, What.EVICT, What.RELEASE, expiry="lookup")
 """What is old goes."""
 
 LOOKS: Row = joined(WALK, AGES)
 """Looking a key up, where what is old may go before."""
 
-RECLAIMS: Row = {What.RELEASE: because(Cause.QUEUE, release_moment="taken")}
+RECLAIMS: Row = row(Cause.QUEUE, What.RELEASE, release_moment="taken")
 """Whoever takes memory collects first what was given back."""
 
-GRANTS: Row = {What.TAKE: because(Cause.WANTED), What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc")}
+GRANTS: Row = joined(row(Cause.WANTED, What.TAKE), row(Cause.HANDED_OUT, What.EVICT, publish="at_alloc"))
 """Memory is handed out; in a block table, what was found in it is found there no more."""
 
-ENTERS: Row = {What.PLACE: because(Cause.KEY, publish="at_alloc")}
+ENTERS: Row = row(Cause.KEY, What.PLACE, publish="at_alloc")
 """In a block table, full pages of a request are found from the moment in which they are handed out."""
 
-BACKS: Row = {
-    What.BACK: because(Cause.POLICY),
-    What.HOST_TAKE: because(Cause.POLICY),
-    What.BEGIN_JOB: because(Cause.POLICY),
-}
+BACKS: Row = row(Cause.POLICY, What.BACK, What.HOST_TAKE, What.BEGIN_JOB)
 """What is due is backed up."""
 
 INSERTS: Row = joined(
     HOST_ROOM,
     BACKS,
-    {
-        What.PLACE: because(Cause.KEY),
-        What.RESTORE: because(Cause.KEY),
-        What.RELEASE: because(Cause.DUPLICATE),
-        What.USE: because(Cause.KEY),
-        What.COUNT: because(Cause.KEY, hit_counts="insert"),
-        What.RAISE: because(Cause.KEY),
-        What.SPLIT: because(Cause.KEY),
-        What.LOCK: because(Cause.COPYING),
-        What.PIN: because(Cause.COPYING),
-        What.BEGIN_JOB: because(Cause.OUTSTANDING),
-    },
+    row(Cause.KEY, What.PLACE, What.RESTORE, What.USE, What.RAISE, What.SPLIT),
+    row(Cause.DUPLICATE, What.RELEASE),
+    row(Cause.KEY, What.COUNT, hit_counts="insert"),
+    row(Cause.COPYING, What.LOCK, What.PIN),
+    row(Cause.OUTSTANDING, What.BEGIN_JOB),
 )
 """Caching a key: what is missing is placed, what was used often enough is backed up."""
 
-RETURNS: Row = {
-    What.HOST_RELEASE: because(Cause.NOBODY),
-    What.UNPIN: because(Cause.NOBODY),
-    What.END_JOB: because(Cause.NOBODY),
-}
+RETURNS: Row = row(Cause.NOBODY, What.HOST_RELEASE, What.UNPIN, What.END_JOB)
 """A prefetch that nobody waits for any more returns what it held."""
 
 COMMITS: Row = joined(
     TOLD,
-    {
-        What.BACK: because(Cause.COMMIT),
-        What.HOST_RELEASE: because(Cause.DUPLICATE, Cause.MISFIT, Cause.OVER),
-        What.USE: because(Cause.KEY),
-        What.SPLIT: because(Cause.KEY),
-        What.UNPIN: because(Cause.OVER),
-        What.END_JOB: because(Cause.OVER),
-    },
+    row(Cause.COMMIT, What.BACK),
+    row(Cause.DUPLICATE, What.HOST_RELEASE),
+    row(Cause.MISFIT, What.HOST_RELEASE),
+    row(Cause.OVER, What.HOST_RELEASE, What.UNPIN, What.END_JOB),
+    row(Cause.KEY, What.USE, What.SPLIT),
 )
 """What a prefetch has read is cached on the host."""
 
 RESERVES: Row = joined(
-    HOST_ROOM,
-    {What.HOST_TAKE: because(Cause.WANTED), What.PIN: because(Cause.COPYING), What.UNPIN: because(Cause.FOUND)},
+    HOST_ROOM, row(Cause.WANTED, What.HOST_TAKE), row(Cause.COPYING, What.PIN), row(Cause.FOUND, What.UNPIN)
 )
 """Memory for what is to be read."""
 
-LET_FINISH: Row = {what: because(Cause.COPYING) for what in (What.ASK, What.READ, What.PUT)}
+LET_FINISH: Row = row(Cause.COPYING, What.ASK, What.READ, What.PUT)
 """What threads are doing with storage is let finish before it is gone."""
 
 ACTIONS: Mapping[On, Row] = {
@@ -261,146 +232,89 @@ ACTIONS: Mapping[On, Row] = {
     On.ALLOC_DECODE: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
     On.EXTEND_BATCH: joined(GRANTS, RECLAIMS, ROOM_IN_ALLOC),
     On.REFUSED_EXTEND: joined(RECLAIMS, ROOM_IN_ALLOC),
-    On.FREE: {What.RELEASE: because(Cause.GIVEN)},
+    On.FREE: row(Cause.GIVEN, What.RELEASE),
     On.GROUP_OPEN: {},
-    On.GROUP_CLOSED: {What.RELEASE: because(Cause.GIVEN)},
+    On.GROUP_CLOSED: row(Cause.GIVEN, What.RELEASE),
     On.RESET: joined(
         TOLD,
         LET_FINISH,
-        {
-            what: because(Cause.RESET)
-            for what in (
-                What.EVICT,
-                What.DEMOTE,
-                What.RELEASE,
-                What.UNLOCK,
-                What.DROP,
-                What.HOST_RELEASE,
-                What.UNPIN,
-                What.END_JOB,
-            )
-        },
+        row(
+            Cause.RESET,
+            What.EVICT,
+            What.DEMOTE,
+            What.RELEASE,
+            What.UNLOCK,
+            What.DROP,
+            What.HOST_RELEASE,
+            What.UNPIN,
+            What.END_JOB,
+        ),
     ),
-    On.FLUSH: {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE)},
+    On.FLUSH: row(Cause.RESET, What.EVICT, What.RELEASE),
     On.REFUSED_FLUSH: {},
     On.MATCH: LOOKS,
     On.INSERT: INSERTS,
-    On.LOCK: {
-        What.LOCK: because(Cause.ASKED),
-        What.USE: because(Cause.KEY, lock_touches=True),
-        What.SPLIT: because(Cause.KEY),
-    },
-    On.UNLOCK: {What.UNLOCK: because(Cause.GIVEN)},
+    On.LOCK: joined(
+        row(Cause.ASKED, What.LOCK), row(Cause.KEY, What.USE, lock_touches=True), row(Cause.KEY, What.SPLIT)
+    ),
+    On.UNLOCK: row(Cause.GIVEN, What.UNLOCK),
     On.EVICT: room(Cause.ASKED),
-    On.BEGIN: joined(LOOKS, GRANTS, RECLAIMS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.BEGIN: joined(LOOKS, GRANTS, RECLAIMS, ENTERS, ROOM, row(Cause.ASKED, What.LOCK)),
     On.REFUSED_BEGIN: joined(LOOKS, RECLAIMS, ROOM),
     On.GROW: joined(GRANTS, RECLAIMS, ENTERS, ROOM),
     On.REFUSED_GROW: joined(RECLAIMS, ROOM),
-    On.TAKE_BACK: {What.RELEASE: because(Cause.GIVEN)},
+    On.TAKE_BACK: row(Cause.GIVEN, What.RELEASE),
     On.FORK: joined(
-        GRANTS,
-        RECLAIMS,
-        ENTERS,
-        ROOM,
-        {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY, lock_touches=True)},
+        GRANTS, RECLAIMS, ENTERS, ROOM, row(Cause.ASKED, What.LOCK), row(Cause.KEY, What.USE, lock_touches=True)
     ),
     On.REFUSED_FORK: joined(RECLAIMS, ROOM),
-    On.RETRACT: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
+    On.RETRACT: row(Cause.OVER, What.RELEASE, What.UNLOCK),
     On.REFUSED_RETRACT: {},
-    On.RESUME: joined(LOOKS, GRANTS, RECLAIMS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.RESUME: joined(LOOKS, GRANTS, RECLAIMS, ENTERS, ROOM, row(Cause.ASKED, What.LOCK)),
     On.REFUSED_RESUME: joined(LOOKS, RECLAIMS, ROOM),
     On.DISCARD: {},
-    On.PUBLISH: joined(INSERTS, AGES, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
-    On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
+    On.PUBLISH: joined(INSERTS, AGES, row(Cause.ASKED, What.LOCK), row(Cause.GIVEN, What.UNLOCK)),
+    On.END: row(Cause.OVER, What.RELEASE, What.UNLOCK),
     On.FINISH: INSERTS,
-    On.EVICT_HOST: {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE, What.SPLIT)} | dict(TOLD),
+    On.EVICT_HOST: joined(row(Cause.ASKED, What.DROP, What.HOST_RELEASE, What.SPLIT), TOLD),
     On.LOAD_BACK: joined(
-        WALK,
-        ROOM,
-        {
-            What.RESTORE: because(Cause.WANTED),
-            What.TAKE: because(Cause.WANTED),
-            What.LOCK: because(Cause.COPYING),
-            What.PIN: because(Cause.COPYING),
-            What.BEGIN_JOB: because(Cause.WANTED),
-        },
+        WALK, ROOM, row(Cause.WANTED, What.RESTORE, What.TAKE, What.BEGIN_JOB), row(Cause.COPYING, What.LOCK, What.PIN)
     ),
     On.REFUSED_LOAD_BACK: joined(WALK, ROOM),
-    On.COPIED: {What.GO_ON: because(Cause.ASKED)},
-    On.FAILED_COPY: {What.GO_ON: because(Cause.FAILED)},
-    On.QUERY: {
-        What.ASK: because(Cause.ASKED),
-        What.GO_ON: because(Cause.ASKED),
-        What.END_JOB: because(Cause.FOUND),
-        What.BEGIN_JOB: because(Cause.FOUND),
-        What.HOST_RELEASE: because(Cause.FOUND),
-        What.UNPIN: because(Cause.FOUND),
-    },
-    On.FETCH: {
-        What.READ: because(Cause.ASKED),
-        What.GO_ON: because(Cause.ASKED),
-        What.END_JOB: because(Cause.LANDED),
-        What.HOST_RELEASE: because(Cause.FOUND),
-    },
-    On.PUT: {
-        What.PUT: because(Cause.ASKED),
-        What.GO_ON: because(Cause.ASKED),
-        What.END_JOB: because(Cause.LANDED),
-        What.UNPIN: because(Cause.LANDED),
-    },
-    On.ZOMBIE: joined(
-        RETURNS,
-        {
-            What.ASK: because(Cause.ASKED),
-            What.READ: because(Cause.ASKED),
-            What.GO_ON: because(Cause.ASKED),
-            What.BEGIN_JOB: because(Cause.FOUND),
-        },
+    On.COPIED: row(Cause.ASKED, What.GO_ON),
+    On.FAILED_COPY: row(Cause.FAILED, What.GO_ON),
+    On.QUERY: joined(
+        row(Cause.ASKED, What.ASK, What.GO_ON),
+        row(Cause.FOUND, What.END_JOB, What.BEGIN_JOB, What.HOST_RELEASE, What.UNPIN),
     ),
+    On.FETCH: joined(
+        row(Cause.ASKED, What.READ, What.GO_ON), row(Cause.LANDED, What.END_JOB), row(Cause.FOUND, What.HOST_RELEASE)
+    ),
+    On.PUT: joined(row(Cause.ASKED, What.PUT, What.GO_ON), row(Cause.LANDED, What.END_JOB, What.UNPIN)),
+    On.ZOMBIE: joined(RETURNS, row(Cause.ASKED, What.ASK, What.READ, What.GO_ON), row(Cause.FOUND, What.BEGIN_JOB)),
     On.TICK: joined(
         TOLD,
-        {
-            What.END_JOB: because(Cause.LANDED, Cause.NOBODY),
-            What.GO_ON: because(Cause.NOBODY),
-            What.BEGIN_JOB: because(Cause.OUTSTANDING, Cause.FAILED),
-            What.LOCK: because(Cause.COPYING),
-            What.UNLOCK: because(Cause.LANDED),
-            What.PIN: because(Cause.COPYING),
-            What.UNPIN: because(Cause.LANDED, Cause.FOUND),
-            What.HOST_RELEASE: because(Cause.QUEUE, Cause.FAILED),
-            What.DROP: because(Cause.FAILED),
-            What.DEMOTE: because(Cause.FAILED),
-            What.RELEASE: because(Cause.FAILED),
-            What.SPLIT: because(Cause.FAILED),
-        },
-        {
-            what: because(*[one.cause for one in causes], reserve="hit")
-            for what, causes in joined(RESERVES, {What.BEGIN_JOB: because(Cause.FOUND)}).items()
-        },
-        {
-            what: because(*[one.cause for one in causes], backup_moment="tick")
-            for what, causes in joined(HOST_ROOM, BACKS, {What.MOVE_COPY: because(Cause.POLICY)}).items()
-        },
-        {What.MOVE_COPY: because(Cause.COMMIT, commit="tick")},  # what went to make room comes again with a commit
+        row(Cause.LANDED, What.END_JOB, What.UNLOCK, What.UNPIN),
+        row(Cause.NOBODY, What.END_JOB, What.GO_ON),
+        row(Cause.OUTSTANDING, What.BEGIN_JOB),
+        row(Cause.FAILED, What.BEGIN_JOB, What.HOST_RELEASE, What.DROP, What.DEMOTE, What.RELEASE, What.SPLIT),
+        row(Cause.COPYING, What.LOCK, What.PIN),
+        row(Cause.FOUND, What.UNPIN),
+        row(Cause.QUEUE, What.HOST_RELEASE),
+        limited(joined(RESERVES, row(Cause.FOUND, What.BEGIN_JOB)), "reserve", "hit"),
+        limited(joined(HOST_ROOM, BACKS, row(Cause.POLICY, What.MOVE_COPY)), "backup_moment", "tick"),
+        row(Cause.COMMIT, What.MOVE_COPY, commit="tick"),  # what went to make room comes again with a commit
     ),
     On.COMMIT: COMMITS,
     On.DETACHED: RETURNS,
     On.ATTACH: {},
-    On.DETACH: joined(
-        LET_FINISH,
-        {
-            What.END_JOB: because(Cause.DETACHED),
-            What.GO_ON: because(Cause.DETACHED),
-            What.HOST_RELEASE: because(Cause.DETACHED),
-            What.UNPIN: because(Cause.DETACHED),
-        },
-    ),
+    On.DETACH: joined(LET_FINISH, row(Cause.DETACHED, What.END_JOB, What.GO_ON, What.HOST_RELEASE, What.UNPIN)),
     On.SETTLED: {},
-    On.PREFETCH: joined(WALK, RESERVES, {What.BEGIN_JOB: because(Cause.ASKED)}),
+    On.PREFETCH: joined(WALK, RESERVES, row(Cause.ASKED, What.BEGIN_JOB)),
     On.REFUSED_PREFETCH: joined(WALK, HOST_ROOM),
     On.POLL: COMMITS,
     On.LOADED: {},
-    On.ABANDON: joined(RETURNS, {What.GO_ON: because(Cause.NOBODY)}),
+    On.ABANDON: joined(RETURNS, row(Cause.NOBODY, What.GO_ON)),
     On.FAULT: {},
     On.OUT_OF_MEMORY: joined(WALK, ROOM),
     On.CLOCK: {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kvlitmus.spec.law.actions import Cause, Row, What, because, joined
+from kvlitmus.spec.law.actions import TOLD, Cause, Row, What, joined, row
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import Amount, Family, Line, Refusal, by, line, look, no
 
@@ -22,15 +22,12 @@ BEHIND = "COMP-12 LOCK-01 COMP-55 COMP-58 COMP-59 COMP-20 COMP-63"
 
 ORDER = "LOCK-01 COMP-63"
 
-ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}
-HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
-SPILLS: Row = joined(HOST_ROOM, {what: because(Cause.SPILL) for what in (What.BACK, What.HOST_TAKE)})
-BACKS: Row = joined(
-    HOST_ROOM, {what: because(Cause.POLICY) for what in (What.BACK, What.HOST_TAKE, What.BEGIN_JOB, What.PIN)}
-)
-TOLD: Row = {What.TELL: because(Cause.CHANGED)}
-USES: Row = {what: because(Cause.KEY) for what in (What.USE, What.COUNT)}
-RETURNS: Row = {what: because(Cause.OVER) for what in (What.RELEASE, What.UNLOCK, What.END_JOB)}
+ROOM: Row = row(Cause.NEED, What.EVICT, What.DEMOTE, What.RELEASE)
+HOST_ROOM: Row = row(Cause.NEED, What.DROP, What.HOST_RELEASE)
+SPILLS: Row = joined(HOST_ROOM, row(Cause.SPILL, What.BACK, What.HOST_TAKE))
+BACKS: Row = joined(HOST_ROOM, row(Cause.POLICY, What.BACK, What.HOST_TAKE, What.BEGIN_JOB, What.PIN))
+USES: Row = row(Cause.KEY, What.USE, What.COUNT)
+RETURNS: Row = row(Cause.OVER, What.RELEASE, What.UNLOCK, What.END_JOB)
 
 joint = partial(line, COMPONENTS, stays=by(ALL, later=BEHIND))
 """A row of a call on components; unless it says more, what stays is what stays after each."""
@@ -54,18 +51,16 @@ COMPONENT_LINES: tuple[Line, ...] = (
         stays=no("nothing stays"),
         effects=joined(
             TOLD,
-            {
-                what: because(Cause.RESET)
-                for what in (
-                    What.EVICT,
-                    What.RELEASE,
-                    What.DROP,
-                    What.HOST_RELEASE,
-                    What.UNLOCK,
-                    What.UNPIN,
-                    What.END_JOB,
-                )
-            },
+            row(
+                Cause.RESET,
+                What.EVICT,
+                What.RELEASE,
+                What.DROP,
+                What.HOST_RELEASE,
+                What.UNLOCK,
+                What.UNPIN,
+                What.END_JOB,
+            ),
         ),
     ),
     joint(
@@ -80,7 +75,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
             On.ALLOC,
             On.REFUSED_ALLOC,
         ),
-        effects={What.TAKE: because(Cause.WANTED)},
+        effects=row(Cause.WANTED, What.TAKE),
     ),
     joint(
         "component_free",
@@ -88,7 +83,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         amount=Amount.COUNTS,
         least=by("POOL-10 POOL-12", later="POOL-07"),
         most=by("POOL-10 POOL-12"),
-        effects={What.RELEASE: because(Cause.GIVEN)},
+        effects=row(Cause.GIVEN, What.RELEASE),
     ),
     joint(
         "component_insert",
@@ -98,30 +93,21 @@ COMPONENT_LINES: tuple[Line, ...] = (
         plain=(On.INSERT,),
         least=by("TREE-08 TREE-09 TREE-11 COMP-55 POOL-12", later="TREE-02"),
         most=by("TREE-08 TREE-09 TREE-11 TREE-22 COMP-15 COMP-53"),
-        effects=joined(
-            USES,
-            BACKS,
-            TOLD,
-            {
-                What.PLACE: because(Cause.KEY),
-                What.RELEASE: because(Cause.DUPLICATE),
-                What.MOVE: because(Cause.DUPLICATE),
-            },
-        ),
+        effects=joined(USES, BACKS, TOLD, row(Cause.KEY, What.PLACE), row(Cause.DUPLICATE, What.RELEASE, What.MOVE)),
     ),
     joint(
         "component_lock",
         On.COMPONENT_LOCK,
         least=by("COMP-10"),
         most=by("COMP-10"),
-        effects=joined(BACKS, {What.LOCK: because(Cause.ASKED), What.USE: because(Cause.KEY)}),
+        effects=joined(BACKS, row(Cause.ASKED, What.LOCK), row(Cause.KEY, What.USE)),
     ),
     joint(
         "component_unlock",
         On.COMPONENT_UNLOCK,
         least=by("", later="COMP-12"),
         most=by("", later="LOCK-01"),
-        effects={What.UNLOCK: because(Cause.GIVEN), What.USE: because(Cause.KEY)},
+        effects=joined(row(Cause.GIVEN, What.UNLOCK), row(Cause.KEY, What.USE)),
     ),
     joint(
         "component_evict",
@@ -132,7 +118,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         most=by("COMP-13 EVICT-22"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19 COMP-56", later=BEHIND),
-        effects=joined(SPILLS, TOLD, {what: because(Cause.ASKED) for what in (What.EVICT, What.DEMOTE, What.RELEASE)}),
+        effects=joined(SPILLS, TOLD, row(Cause.ASKED, What.EVICT, What.DEMOTE, What.RELEASE)),
     ),
     joint(
         "component_prefetch",
@@ -153,7 +139,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
             SPILLS,
             ROOM,
             TOLD,
-            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.ASKED), What.LOCK: because(Cause.COPYING)},
+            row(Cause.WANTED, What.TAKE),
+            row(Cause.ASKED, What.BEGIN_JOB),
+            row(Cause.COPYING, What.LOCK),
         ),
     ),
     joint(
@@ -164,7 +152,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-26"),
         most=by("COMP-26 COMP-27"),
         stays=by(f"{ALL} COMP-29", later=BEHIND),
-        effects={What.GO_ON: because(Cause.FOUND), What.RELEASE: because(Cause.FOUND)},
+        effects=row(Cause.FOUND, What.GO_ON, What.RELEASE),
     ),
     joint(
         "component_prefetch_settled",
@@ -181,7 +169,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         least=by("COMP-28 COMP-29", free="all or nothing"),
         most=by("COMP-28 COMP-29 COMP-15"),
         stays=by(f"{ALL} COMP-29", later=BEHIND),
-        effects=joined(RETURNS, TOLD, USES, {What.PLACE: because(Cause.COMMIT)}),
+        effects=joined(RETURNS, TOLD, USES, row(Cause.COMMIT, What.PLACE)),
     ),
     joint(
         "component_prefetch_abort",
@@ -207,13 +195,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         effects=joined(
             HOST_ROOM,
             TOLD,
-            {
-                What.HOST_TAKE: because(Cause.WANTED),
-                What.BEGIN_JOB: because(Cause.ASKED),
-                What.PIN: because(Cause.COPYING),
-                What.LOCK: because(Cause.COPYING),
-                What.BACK: because(Cause.ASKED),
-            },
+            row(Cause.WANTED, What.HOST_TAKE),
+            row(Cause.ASKED, What.BEGIN_JOB, What.BACK),
+            row(Cause.COPYING, What.PIN, What.LOCK),
         ),
     ),
     joint(
@@ -236,13 +220,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
             SPILLS,
             ROOM,
             TOLD,
-            {
-                What.TAKE: because(Cause.WANTED),
-                What.BEGIN_JOB: because(Cause.ASKED),
-                What.PIN: because(Cause.COPYING),
-                What.LOCK: because(Cause.COPYING),
-                What.RESTORE: because(Cause.WANTED),
-            },
+            row(Cause.WANTED, What.TAKE, What.RESTORE),
+            row(Cause.ASKED, What.BEGIN_JOB),
+            row(Cause.COPYING, What.PIN, What.LOCK),
         ),
     ),
     joint(
@@ -253,12 +233,9 @@ COMPONENT_LINES: tuple[Line, ...] = (
         effects=joined(
             TOLD,
             RETURNS,
-            {
-                What.RESTORE: because(Cause.LANDED),
-                What.BACK: because(Cause.LANDED),
-                What.HOST_RELEASE: because(Cause.FAILED, Cause.DUPLICATE),
-                What.UNPIN: because(Cause.LANDED),
-            },
+            row(Cause.LANDED, What.RESTORE, What.BACK, What.UNPIN),
+            row(Cause.FAILED, What.HOST_RELEASE),
+            row(Cause.DUPLICATE, What.HOST_RELEASE),
         ),
     ),
     joint(
@@ -270,7 +247,7 @@ COMPONENT_LINES: tuple[Line, ...] = (
         most=by("COMP-13 EVICT-22"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{ALL} TREE-05 COMP-19", later=BEHIND),
-        effects=joined(TOLD, {what: because(Cause.ASKED) for what in (What.DROP, What.HOST_RELEASE)}),
+        effects=joined(TOLD, row(Cause.ASKED, What.DROP, What.HOST_RELEASE)),
     ),
     joint(
         "component_attach",
@@ -293,14 +270,14 @@ COMPONENT_LINES: tuple[Line, ...] = (
         refused=by("COMP-59"),
         least=by("COMP-32"),
         most=by("COMP-32 COMP-58"),
-        effects={What.BEGIN_JOB: because(Cause.ASKED), What.PIN: because(Cause.COPYING)},
+        effects=joined(row(Cause.ASKED, What.BEGIN_JOB), row(Cause.COPYING, What.PIN)),
     ),
     joint(
         "component_written",
         On.COMPONENT_WRITTEN,
         least=by("", later="COMP-12"),
         most=by("LOCK-01"),
-        effects={What.END_JOB: because(Cause.LANDED), What.UNPIN: because(Cause.LANDED)},
+        effects=row(Cause.LANDED, What.END_JOB, What.UNPIN),
     ),
     look(COMPONENTS, "component_begun", "COMP-53 COMP-54 COMP-55", On.COMPONENT_INSERT),
     look(COMPONENTS, "component_available", "POOL-10 POOL-13", On.COMPONENT_ALLOC),
@@ -318,12 +295,10 @@ SERVES: Row = joined(
     ROOM,
     USES,
     TOLD,
-    {
-        What.TAKE: because(Cause.WANTED),
-        What.PLACE: because(Cause.KEY),
-        What.LOCK: because(Cause.ASKED),
-        What.UNLOCK: because(Cause.NOBODY),
-    },
+    row(Cause.WANTED, What.TAKE),
+    row(Cause.KEY, What.PLACE),
+    row(Cause.ASKED, What.LOCK),
+    row(Cause.NOBODY, What.UNLOCK),
 )
 
 served = partial(line, REQUESTS)
@@ -348,7 +323,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         least=by("COMP-16 POOL-12 EVENT-02", later="TREE-02 TREE-03 POOL-04"),
         most=by("POOL-12"),
         stays=no("nothing stays"),
-        effects=joined(TOLD, {what: because(Cause.RESET) for what in (What.EVICT, What.RELEASE, What.UNLOCK)}),
+        effects=joined(TOLD, row(Cause.RESET, What.EVICT, What.RELEASE, What.UNLOCK)),
     ),
     served(
         "component_start",
@@ -376,7 +351,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         most=by("CREQ-01 POOL-04 POOL-12", free="which place"),
         which=by(ORDER, free="own order of components"),
         stays=by(f"{SERVED} CREQ-05 LOCK-01 TREE-05 COMP-19", later="LOCK-01 COMP-63 CREQ-03"),
-        effects=joined(SERVES, {What.RELEASE: because(Cause.NOBODY)}),
+        effects=joined(SERVES, row(Cause.NOBODY, What.RELEASE)),
     ),
     served(
         "component_finish",
@@ -384,9 +359,7 @@ REQUEST_LINES: tuple[Line, ...] = (
         least=by("POOL-12", later="CREQ-03"),
         most=by("COMP-16 POOL-12"),
         stays=by(SERVED, later="LOCK-01 COMP-63 CREQ-03"),
-        effects=joined(
-            TOLD, {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER), What.USE: because(Cause.KEY)}
-        ),
+        effects=joined(TOLD, row(Cause.OVER, What.RELEASE, What.UNLOCK), row(Cause.KEY, What.USE)),
     ),
 )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from kvlitmus.spec.law.actions import Cause, Row, What, because
+from kvlitmus.spec.law.actions import Cause, Row, What, joined, row
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import Amount, Cell, Family, Line, Refusal, by, done_to, line, look, no
 
 STORES, SPARSE = Family.STORES, Family.SPARSE
 
-READS: Row = {What.READ: because(Cause.ASKED)}
-WRITES: Row = {What.PUT: because(Cause.ASKED)}
+READS: Row = row(Cause.ASKED, What.READ)
+WRITES: Row = row(Cause.ASKED, What.PUT)
 
 stored = partial(line, STORES)
 """A row of a page store."""
@@ -26,7 +26,7 @@ STORE_LINES: tuple[Line, ...] = (
         least=by("STORE-01"),
         most=by("STORE-01 STORE-11"),
         stays=by("", later="STORE-04 STORE-05"),
-        effects={What.ASK: because(Cause.ASKED)},
+        effects=row(Cause.ASKED, What.ASK),
     ),
     *(
         stored(
@@ -99,8 +99,8 @@ def kept(ids: str) -> Cell:
     return by(ids, later=BEHIND)
 
 
-TAKES: Row = {What.HOST_TAKE: because(Cause.WANTED)}
-GIVES: Row = {What.HOST_RELEASE: because(Cause.GIVEN), What.RELEASE: because(Cause.GIVEN)}
+TAKES: Row = row(Cause.WANTED, What.HOST_TAKE)
+GIVES: Row = row(Cause.GIVEN, What.HOST_RELEASE, What.RELEASE)
 
 sparse = partial(line, SPARSE, stays=kept(f"SPARSE-06 SPARSE-17 {PLACES}"))
 """A row of a sparse host pool; unless it says otherwise, other rows stay, and places."""
@@ -156,7 +156,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-01 SPARSE-45"),
         most=by("POOL-04 SPARSE-01 SPARSE-06 SPARSE-45", free="which sparse page"),
         stays=kept(f"SPARSE-34 {HOST_ALONE} SPARSE-48"),
-        effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
+        effects=joined(TAKES, row(Cause.ASKED, What.BEGIN_JOB), row(Cause.WANTED, What.TAKE)),
     ),
     sparse(
         "sparse_copied",
@@ -164,7 +164,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-06 SPARSE-34"),
         most=by("SPARSE-06"),
         stays=kept(f"SPARSE-17 POOL-12 POOL-13 {PLACES}"),
-        effects={What.END_JOB: because(Cause.LANDED), What.HOST_RELEASE: because(Cause.NOBODY)},
+        effects=joined(row(Cause.LANDED, What.END_JOB), row(Cause.NOBODY, What.HOST_RELEASE)),
     ),
     look(SPARSE, "sparse_copying", "SPARSE-34", On.SPARSE_COPIED, On.REFUSED_SPARSE_STAGE),
     sparse(
@@ -173,7 +173,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-32"),
         most=by("SPARSE-30"),
         which=by("SPARSE-31"),
-        effects={What.END_JOB: because(Cause.LANDED), What.RESTORE: because(Cause.WANTED)},
+        effects=joined(row(Cause.LANDED, What.END_JOB), row(Cause.WANTED, What.RESTORE)),
     ),
     look(
         SPARSE,
@@ -191,7 +191,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-01 SPARSE-45 SPARSE-48"),
         most=by("POOL-04 SPARSE-01 SPARSE-06 SPARSE-12", free="which sparse page"),
         stays=kept(f"SPARSE-48 {HOST_ALONE}"),
-        effects={**TAKES, What.BEGIN_JOB: because(Cause.ASKED), What.TAKE: because(Cause.WANTED)},
+        effects=joined(TAKES, row(Cause.ASKED, What.BEGIN_JOB), row(Cause.WANTED, What.TAKE)),
     ),
     look(SPARSE, "sparse_destinations", "SPARSE-47", On.SPARSE_PREALLOC),
     sparse(
@@ -200,11 +200,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-06 SPARSE-48"),
         most=by("SPARSE-06 SPARSE-48"),
         stays=kept("SPARSE-17 POOL-12 POOL-13 SPARSE-65"),
-        effects={
-            What.END_JOB: because(Cause.LANDED),
-            What.HOST_RELEASE: because(Cause.FAILED),
-            What.RELEASE: because(Cause.FAILED),
-        },
+        effects=joined(row(Cause.LANDED, What.END_JOB), row(Cause.FAILED, What.HOST_RELEASE, What.RELEASE)),
     ),
     look(SPARSE, "sparse_transferring", "SPARSE-48", On.SPARSE_TRANSFERRED, On.SPARSE_PREALLOC, On.SPARSE_FREE),
     look(SPARSE, "sparse_buffer", "SPARSE-25", On.SPARSE_SWAP),
@@ -213,7 +209,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         On.SPARSE_ADMIT,
         least=by("SPARSE-52", later="SPARSE-01 SPARSE-25 SPARSE-27 SPARSE-38 SPARSE-55"),
         most=by("SPARSE-52", later="SPARSE-28"),
-        effects={What.TAKE: because(Cause.WANTED), What.RESTORE: because(Cause.WANTED)},
+        effects=row(Cause.WANTED, What.TAKE, What.RESTORE),
     ),
     sparse(
         "sparse_swap",
@@ -225,7 +221,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         most=by("SPARSE-24 SPARSE-63"),
         which=by("SPARSE-27 SPARSE-28"),
         stays=kept(f"SPARSE-06 SPARSE-17 SPARSE-27 {PLACES}"),
-        effects={What.RESTORE: because(Cause.WANTED), What.EVICT: because(Cause.NEED), What.USE: because(Cause.KEY)},
+        effects=joined(row(Cause.WANTED, What.RESTORE), row(Cause.NEED, What.EVICT), row(Cause.KEY, What.USE)),
     ),
     look(
         SPARSE,
@@ -244,7 +240,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         least=by("SPARSE-52 SPARSE-55 SPARSE-58"),
         most=by("SPARSE-52 SPARSE-55", free="which device slot"),
         stays=kept("SPARSE-06 SPARSE-17 SPARSE-48 SPARSE-53 SPARSE-54 SPARSE-56"),
-        effects={What.TAKE: because(Cause.WANTED)},
+        effects=row(Cause.WANTED, What.TAKE),
     ),
     sparse(
         "sparse_back_up",
@@ -267,7 +263,7 @@ SPARSE_LINES: tuple[Line, ...] = (
         refused=by("SPARSE-40", free="how many are admitted"),
         least=by("", later="SPARSE-13 SPARSE-42"),
         most=by("SPARSE-39", later="SPARSE-09"),
-        effects={What.PIN: because(Cause.ASKED)},
+        effects=row(Cause.ASKED, What.PIN),
     ),
     sparse(
         "sparse_connect",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvlitmus.spec.law.actions import Cause, Row, What, because, joined
+from kvlitmus.spec.law.actions import Cause, Row, What, joined, row
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger.cells import GRANTED, NO_VICTIMS, Amount, Cell, Family, Line, Refusal, by, line, look, no
 
@@ -17,8 +17,8 @@ KEPT = f"{ALIKE} POOL-12 RANKS-29 RANKS-30 RANKS-31 RANKS-32"
 ORDER = "RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"
 """Which pages of the device go."""
 
-ROOM: Row = {what: because(Cause.NEED) for what in (What.EVICT, What.RELEASE)}
-HOST_ROOM: Row = {what: because(Cause.NEED) for what in (What.DROP, What.HOST_RELEASE)}
+ROOM: Row = row(Cause.NEED, What.EVICT, What.RELEASE)
+HOST_ROOM: Row = row(Cause.NEED, What.DROP, What.HOST_RELEASE)
 NOTED = no("it happens to the rank: what it makes of it is told by the next call")
 
 
@@ -62,7 +62,7 @@ ASK_LINES: tuple[Line, ...] = (
         amount=Amount.ASK,
         least=by("TREE-02"),
         most=by("TREE-02 TREE-10"),
-        effects={What.USE: because(Cause.KEY)},
+        effects=row(Cause.KEY, What.USE),
     ),
     asked(
         "insert",
@@ -76,8 +76,8 @@ ASK_LINES: tuple[Line, ...] = (
         effects=joined(
             ROOM,
             HOST_ROOM,
-            {what: because(Cause.KEY) for what in (What.PLACE, What.TAKE, What.USE)},
-            {what: because(Cause.POLICY) for what in (What.HOST_TAKE, What.BEGIN_JOB)},
+            row(Cause.KEY, What.PLACE, What.TAKE, What.USE),
+            row(Cause.POLICY, What.HOST_TAKE, What.BEGIN_JOB),
         ),
     ),
     asked(
@@ -87,7 +87,7 @@ ASK_LINES: tuple[Line, ...] = (
         least=by("EVICT-01"),
         most=by("EVICT-06"),
         which=by(ORDER),
-        effects={what: because(Cause.ASKED) for what in (What.EVICT, What.RELEASE)},
+        effects=row(Cause.ASKED, What.EVICT, What.RELEASE),
     ),
     asked(
         "acks",
@@ -95,7 +95,7 @@ ASK_LINES: tuple[Line, ...] = (
         least=by("RANKS-10"),
         most=by("RANKS-10"),
         which=by("RANKS-01 RANKS-02 RANKS-10"),
-        effects={what: because(Cause.LANDED) for what in (What.END_JOB, What.BACK, What.RESTORE, What.UNPIN)},
+        effects=row(Cause.LANDED, What.END_JOB, What.BACK, What.RESTORE, What.UNPIN),
     ),
     asked(
         "prefetch",
@@ -108,12 +108,7 @@ ASK_LINES: tuple[Line, ...] = (
         most=by("FETCH-06 RANKS-18 POOL-12 FETCH-03"),
         which=by("RANKS-02 RANKS-29 RANKS-30 EVICT-05 EVICT-06"),
         effects=joined(
-            HOST_ROOM,
-            {
-                What.HOST_TAKE: because(Cause.WANTED),
-                What.BEGIN_JOB: because(Cause.ASKED),
-                What.PIN: because(Cause.COPYING),
-            },
+            HOST_ROOM, row(Cause.WANTED, What.HOST_TAKE), row(Cause.ASKED, What.BEGIN_JOB), row(Cause.COPYING, What.PIN)
         ),
     ),
     asked(
@@ -123,7 +118,7 @@ ASK_LINES: tuple[Line, ...] = (
         refused=by(f"RANKS-19 {ALIKE}"),
         least=by("RANKS-19 RANKS-26"),
         most=by("RANKS-19 RANKS-26"),
-        effects={what: because(Cause.FOUND) for what in (What.GO_ON, What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
+        effects=row(Cause.FOUND, What.GO_ON, What.END_JOB, What.HOST_RELEASE, What.UNPIN),
     ),
     asked(
         "poll",
@@ -133,9 +128,11 @@ ASK_LINES: tuple[Line, ...] = (
         least=by("RANKS-12 RANKS-14 RANKS-16"),
         most=by("RANKS-12 RANKS-14 RANKS-16"),
         effects=joined(
-            {What.BACK: because(Cause.COMMIT), What.USE: because(Cause.KEY)},
-            {what: because(Cause.OVER) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
-            {What.HOST_RELEASE: because(Cause.DUPLICATE, Cause.MISFIT)},
+            row(Cause.COMMIT, What.BACK),
+            row(Cause.KEY, What.USE),
+            row(Cause.OVER, What.END_JOB, What.HOST_RELEASE, What.UNPIN),
+            row(Cause.DUPLICATE, What.HOST_RELEASE),
+            row(Cause.MISFIT, What.HOST_RELEASE),
         ),
     ),
     asked(
@@ -148,26 +145,20 @@ ASK_LINES: tuple[Line, ...] = (
         least=by("LOAD-01"),
         most=by("LOAD-01 POOL-12"),
         which=by(ORDER),
-        effects=joined(
-            ROOM,
-            {What.TAKE: because(Cause.WANTED), What.BEGIN_JOB: because(Cause.WANTED), What.PIN: because(Cause.COPYING)},
-        ),
+        effects=joined(ROOM, row(Cause.WANTED, What.TAKE, What.BEGIN_JOB), row(Cause.COPYING, What.PIN)),
     ),
     asked(
         "abort",
         least=by("POOL-12", later="FETCH-03"),
         most=by("RANKS-31"),
-        effects={what: because(Cause.NOBODY) for what in (What.END_JOB, What.HOST_RELEASE, What.UNPIN)},
+        effects=row(Cause.NOBODY, What.END_JOB, What.HOST_RELEASE, What.UNPIN),
     ),
     asked(
         "rejoin",
         On.RANKS_LOST,
         least=by("RANKS-03 RANKS-24 RANKS-25"),
         most=by("RANKS-30"),
-        effects={
-            what: because(Cause.RESET)
-            for what in (What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB)
-        },
+        effects=row(Cause.RESET, What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB),
     ),
 )
 
@@ -179,10 +170,7 @@ LINES: tuple[Line, ...] = (
         least=by("RANKS-03 POOL-12"),
         most=by("POOL-12 RANKS-31"),
         stays=no("nothing stays"),
-        effects={
-            what: because(Cause.RESET)
-            for what in (What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB)
-        },
+        effects=row(Cause.RESET, What.EVICT, What.RELEASE, What.DROP, What.HOST_RELEASE, What.END_JOB),
     ),
     *ASK_LINES,
     *(
