@@ -68,7 +68,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tiers", "steps", "copy_faults"): ("failed_copy",),
     ("tiers", "prefetching"): ("gated_prefetch", "prefetch", "poll", "abandon", "loaded"),
     ("tiers", "prefetching", "steps"): ("commit",),
-    ("tiers", "lifecycle"): ("attach", "detach"),
+    ("tiers", "reattach"): ("attach", "detach"),
     ("tiers", "reattach", "steps"): ("detached",),
     ("tiers", "requests", "memory_faults"): ("out_of_memory",),
     ("events", "batches"): ("batch",),

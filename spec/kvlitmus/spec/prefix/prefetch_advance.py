@@ -30,6 +30,12 @@ def put(state: State, tiers: Tiers) -> State:
     return state._replace(tiers=tiers)
 
 
+def put_prefetches(state: State, **values: Any) -> State:
+    """The state with prefetches of which this is otherwise."""
+    tiers = tiers_of(state)
+    return put(state, tiers._replace(prefetches=tiers.prefetches._replace(**values)))
+
+
 def perhaps_used(state: State, names: Iterable[Name]) -> State:
     """These pages were used, or not: nobody says."""
     names = frozenset(names)
@@ -55,16 +61,12 @@ def begin_prefetch(
     one = Prefetched(call.rid, paged[at : at + asked // size], asked, anchor, tiers.clock)
     fetches = tiers.prefetches
     number = fetches.serial + 1
-    return put(
+    return put_prefetches(
         state,
-        tiers._replace(
-            prefetches=fetches._replace(
-                by_number={**fetches.by_number, number: one},
-                running={**fetches.running, call.rid: number},
-                waiting=fetches.waiting | {call.rid},
-                serial=number,
-            )
-        ),
+        by_number={**fetches.by_number, number: one},
+        running={**fetches.running, call.rid: number},
+        waiting=fetches.waiting | {call.rid},
+        serial=number,
     )
 
 
@@ -114,13 +116,10 @@ def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSee
         prefix = setting.names.of(*setting.names.prefix(one.anchor))
         above = path_to(one.anchor, before) if setting.seen else page_names(prefix, size)
     state = perhaps_used(state, [*one.names, *above])
-    tiers = tiers_of(state)
-    fetches = tiers.prefetches
     # What went to make room at a tick, and came again with its commit, is in another page of the host.
     again = sum([before.hosted.get(name, page) != page for name, page in after.hosted.items() if name in one.names])
     range_ = (new, max(new, filled) + again * size) if setting.seen else (0, one.got)
-    added = {**fetches.added, one.rid: range_}
-    return put(state, tiers._replace(prefetches=fetches._replace(added=added)))
+    return put_prefetches(state, added={**tiers_of(state).prefetches.added, one.rid: range_})
 
 
 def ending(state: State, setting: Setting) -> list[int]:
@@ -268,11 +267,8 @@ def polled(
     """After a poll: what was committed may be told, and the request waits no more."""
     if number is not None and answer:
         state = note_commit(state, setting, tiers_of(state).prefetches.by_number[number], before, after)
-    tiers = tiers_of(state)
-    if not answer or call.rid not in tiers.prefetches.waiting:
-        return state
-    fetches = tiers.prefetches
-    return put(state, tiers._replace(prefetches=fetches._replace(waiting=fetches.waiting - {call.rid})))
+    waiting = tiers_of(state).prefetches.waiting
+    return put_prefetches(state, waiting=waiting - {call.rid}) if answer and call.rid in waiting else state
 
 
 def bind(state: State, after: TierSeen) -> State:
@@ -307,9 +303,7 @@ def led_to(then: State, setting: Setting, call: work_calls.Advance) -> State:
         return then
     for work in tiers.begun:
         if work.job.kind == FETCH and work.job.rid == fetches.by_number[number].rid:
-            return put(
-                then, tiers._replace(prefetches=fetches._replace(of_job={**fetches.of_job, work.job.id: number}))
-            )
+            return put_prefetches(then, of_job={**fetches.of_job, work.job.id: number})
     return then
 
 
@@ -322,4 +316,4 @@ def pruned(state: State) -> State:
     of_job = {job: number for job, number in fetches.of_job.items() if job in tiers.work}
     kept = {*fetches.running.values(), *of_job.values()}
     by_number = {number: one for number, one in fetches.by_number.items() if number in kept}
-    return put(state, tiers._replace(prefetches=fetches._replace(by_number=by_number, of_job=of_job)))
+    return put_prefetches(state, by_number=by_number, of_job=of_job)

@@ -35,7 +35,6 @@ from kvlitmus.spec.prefix.components.state import (
     end_name,
     fresh_of,
     held_by,
-    needed_at,
     needed_by,
     not_in,
     origin_of,
@@ -148,9 +147,7 @@ def _free(state: State, setting: Setting, call: Free[Entries], _: object) -> Sta
 
 
 def _match(state: State, setting: Setting, call: Match, answer: ComponentHit) -> State:
-    root = setting.profile.window_root
-    found = {at for one in setting.layout.components for at in needed_at(call.path, one, answer.length, root)}
-    return surely(state, DEVICE, found)
+    return surely(state, DEVICE, needed_by(setting, call.path, answer.length))
 
 
 def _insert(state: State, setting: Setting, call: Insert[Brought], answer: Entries) -> State:

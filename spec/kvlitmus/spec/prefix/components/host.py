@@ -33,7 +33,6 @@ from kvlitmus.spec.prefix.components.copies import (
     copy_plans,
     due_in_storage,
     largest_together,
-    plan_for,
     refusable,
 )
 from kvlitmus.spec.prefix.components.state import (
@@ -63,13 +62,6 @@ def component_copy_takes(answer: Taken[Collection[int]]) -> Mapping[str, Collect
     return {name: frozenset(some) for name, some in (answer.places or {}).items() if some}
 
 
-def copy_plan(setting: Setting, state: State, call: CopyCall, boundary: int) -> CopyPlan:
-    """The plan of a copy that has begun: a backup's is for its hit, a load's for the boundary that it said."""
-    if isinstance(call, BackUp):
-        return plan_for(setting, state, call.path, call.length, load=False)
-    return plan_for(setting, state, call.path, boundary, load=True)
-
-
 def may_stop(setting: Setting, state: State, call: CopyCall, answer: Copying, plan: CopyPlan) -> bool:
     """Whether a backup may take what an earlier boundary needs: it goes by its path, and there may be too little room for all."""
     if setting.profile.component_extent == "boundary" or isinstance(call, LoadBack):
@@ -94,12 +86,12 @@ def last_brought(setting: Setting, state: State, call: CopyCall, brought: Collec
 
 @fact(0)
 def component_copy_least(
-    setting: Setting, state: State, call: CopyCall | Write, answer: Copying, component_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, answer: Copying
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that its boundary needs and the tier that it goes to certainly lacks, or storage; if it may stop earlier, and does, of the last boundary of which it brings the KV."""
     if isinstance(call, Write):
         return ends_of(setting, call.path, due_in_storage(setting, call))
-    plan = copy_plan(setting, state, call, component_boundary)
+    (plan,) = copy_plans(setting, state, call, answer)
     least, brought = plan.least, copied_to(call.path, answer).keys()
     if not least <= brought and may_stop(setting, state, call, answer, plan):
         boundary = last_brought(setting, state, call, brought)
@@ -109,12 +101,12 @@ def component_copy_least(
 
 @fact(0)
 def component_copy_most(
-    setting: Setting, state: State, call: CopyCall | Write, component_boundary: int
+    setting: Setting, state: State, call: CopyCall | Write, answer: Copying
 ) -> Mapping[str, Collection[int]]:
     """Where the entries end that a copy may take and the tier that it goes to may lack: what its boundary needs, or all on its path; a write what storage lacks."""
     if isinstance(call, Write):
         return ends_of(setting, call.path, due_in_storage(setting, call))
-    return ends_of(setting, call.path, copy_plan(setting, state, call, component_boundary).most)
+    return ends_of(setting, call.path, copy_plans(setting, state, call, answer)[0].most)
 
 
 # Room

@@ -153,6 +153,7 @@ def passed_over(setting: Setting, order: Order) -> frozenset[At]:
         On.COMPONENT_START,
         On.COMPONENT_GROW,
     ),
+    needs=("component_view",),
     source="R-EV-03, R-SWA-07, R-MA-03; design",
     reference="prefix.components.tree.next_to_go",
     allowed="{component_passed_over} first, as the policy orders",

@@ -255,7 +255,7 @@ def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collecti
 @rule(
     "COMP-55",
     on=On.COMPONENT_INSERT,
-    needs=("component_host",),
+    needs=(*WRITES, "component_host_counters"),
     source="R-WB-01, R-SWA-08, R-MA-07",
     reference="prefix.components.writes.perform",
     allowed="a backup of the boundary that is due, or that it was refused",
@@ -273,7 +273,7 @@ def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int])
 @rule(
     "COMP-56",
     on=EVICTS,
-    needs=("component_host",),
+    needs=(*WRITES, "component_view", "component_host_view"),
     source="R-WB-01, R-SWA-07, R-MA-03",
     reference="prefix.components.writes.perform",
     allowed="boundaries for which the host has no room",

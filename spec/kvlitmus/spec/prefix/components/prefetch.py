@@ -264,6 +264,7 @@ def a_prefetch_reserves_what_each_component_needs(
 @rule(
     "COMP-22",
     on=ASKED,
+    needs=("component_counters",),
     source="R-SC-02, R-MA-05, R-SWA-02; sglang#26945",
     reference="prefix.components.prefetch.prefetch",
     allowed="{component_fetch_length_due} units; 0: a refusal",
@@ -280,6 +281,7 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
 @rule(
     "COMP-23",
     on=ASKED,
+    needs=("component_counters",),
     source="R-SWA-02, R-MA-05; sglang#26945",
     reference="prefix.components.prefetch.prefetch",
     allowed="an eviction first; in {component_fetch_spared} there was more to be had",

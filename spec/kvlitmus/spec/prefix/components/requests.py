@@ -177,6 +177,7 @@ def what_a_request_holds_stays_where_it_is(request_moved: Collection[tuple[str, 
 @rule(
     "CREQ-06",
     on=GRANTED,
+    needs=("component_view",),
     source="R-SWA-04, R-MA-02; design",
     reference="prefix.components.requests.grow",
     allowed="everything that the largest boundary needs that was computed",

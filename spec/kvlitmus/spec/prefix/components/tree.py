@@ -312,6 +312,7 @@ def component_orphans(setting: Setting, pools: PoolsSeen) -> Collection[At] | Un
 
 # Rules
 
+LOOKED_AT = ("component_view",)
 EVERY = calls_on("component")
 """All calls on a cache of components."""
 
@@ -392,6 +393,7 @@ def no_more_is_evicted_than_is_asked_for(
 @rule(
     "COMP-15",
     on=EVERY,
+    needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06, R-WB-05",
     reference="prefix.components.tree.insert",
     allowed="only what an insert, a commit, a copy or a request brings, where it brings it",
@@ -408,6 +410,7 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
 @rule(
     "COMP-16",
     on=EVERY,
+    needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-EV-08",
     reference="prefix.components.tree.evict",
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
@@ -423,6 +426,7 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
 @rule(
     "COMP-19",
     on=EVERY,
+    needs=LOOKED_AT,
     source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08, R-HT-02",
     reference="prefix.components.tree.evict",
     allowed="entries of other components only beside KV",

@@ -46,6 +46,7 @@ def host_emptied(
 @rule(
     "TIER-32",
     on=(On.RESET, On.EVICT_HOST),
+    needs=("host", "counters"),
     source="map §2.2, I1, R-LIFE-01, R-PFC-02; H-05",
     reference="prefix.tier.evict_host",
     allowed="{host_capacity} slots",

@@ -302,6 +302,7 @@ def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
 @rule(
     "EVENT-08",
     on=LOOKUPS,
+    needs=("events",),
     source="R-EVT-02",
     reference="prefix.event.cached_changes",
     allowed="at most {told_length} units",

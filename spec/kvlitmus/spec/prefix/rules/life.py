@@ -179,6 +179,7 @@ def nothing_is_held_when_nothing_is_under_way(
 @rule(
     "LIFE-09",
     on=(On.SETTLED, On.DETACHED),
+    needs=("prefetching",),
     source="R-PF-05, R-LIFE-04, R-LIFE-05; H-06, H-40",
     reference="prefix.hierarchy.occupied",
     premise="prefetches_made",

@@ -108,6 +108,7 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
 @rule(
     "LOCK-07",
     on=(On.LOCK, On.UNLOCK),
+    needs=("counters",),
     source="R-LK-04; vllm#11565",
     reference="prefix.perform.lock",
     allowed="evictable + protected unchanged",

@@ -365,6 +365,7 @@ def nothing_is_cached_that_was_not_computed(
 @rule(
     "REQ-14",
     on=REFUSED,
+    needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
     reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
