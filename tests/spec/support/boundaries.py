@@ -701,8 +701,8 @@ UNLOCKED = CACHED._replace(unlocking=((ONE, TWO), ()))
 """A path of two pages whose lock was given back by the call before the last one."""
 
 LATE = (
-    row("late_before", {}, state=CACHED),
-    row("late_before", {ONE: 1, TWO: 1}, state=UNLOCKED),
+    row("late_after", {}, then=CACHED),
+    row("late_after", {ONE: 1, TWO: 1}, then=UNLOCKED),
     row("late_after", {ONE: 2, TWO: 1}, then=UNLOCKED._replace(unlocking=((ONE, TWO), (ONE,)))),
     row("late_count", 8, then=UNLOCKED, setting=setting(), late_after={ONE: 1, TWO: 1}),
     *[row("LOCK-02", 4 <= protected <= 8, **locked(protected, late=4)) for protected in (0, 4, 8, 12)],
