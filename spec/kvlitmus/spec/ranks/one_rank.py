@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView, World
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, Job
-from kvlitmus.spec.prefix.components.hierarchy import ENDLESS
 from kvlitmus.spec.prefix.page import Page, Tier
 from kvlitmus.spec.prefix.partial import SOMEWHERE
 from kvlitmus.spec.prefix.seen import TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.work import Prefetched, Prefetches, Tiers, Work
 from kvlitmus.spec.ranks.state import Agreed, RanksState, decided
-from kvlitmus.spec.words.config import Config
+from kvlitmus.spec.words.config import ENDLESS, Config
 from kvlitmus.spec.words.names import Names
 from kvlitmus.spec.words.policies import WRITE_THROUGH
 from kvlitmus.spec.words.profile import Profile

@@ -8,6 +8,9 @@ from kvlitmus.spec.words.choices import checked, legal_values, one_of, within
 from kvlitmus.spec.words.layouts import LAYOUTS
 from kvlitmus.spec.words.policies import POLICIES, STOPS, WRITES
 
+ENDLESS = 1 << 30
+"""A limit that nothing comes near."""
+
 
 @checked("config")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +47,8 @@ class Config:
     write: str = one_of(*WRITES, "asked")
     storage: str = one_of("none", "attached", "later")
     stop: str = one_of(*STOPS)
-    threshold: int = within(0, 1 << 30)
-    rate_limit: int = within(0, 1 << 30)
+    threshold: int = within(0, ENDLESS)
+    rate_limit: int = within(0, ENDLESS)
     components: str = one_of("", *LAYOUTS)
 
     @property

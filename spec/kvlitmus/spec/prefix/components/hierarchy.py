@@ -39,13 +39,11 @@ from kvlitmus.spec.prefix.page import NO_DOUBT, At, Tier
 from kvlitmus.spec.prefix.seen import Seen, TierSeen
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.work import Copy, Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.words.config import ENDLESS
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.names import NO_NAME
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
-
-ENDLESS = 1 << 30
-"""A limit that nothing comes near."""
 
 LAWS = frozenset(
     {
