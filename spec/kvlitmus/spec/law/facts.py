@@ -122,9 +122,10 @@ def fact(
         one = Fact(depth, text, compute, needs, unknown, frozenset(ports), unseen)
         add(name, one)
         if before:
+            BEFORE[name] = before
+        if before and before not in INPUTS:
             needs = tuple([BEFORE.get(need, need) for need in needs])
             add(before, one._replace(meaning=text.replace(" after ", " before "), needs=needs))
-            BEFORE[name] = before
         return compute
 
     return register

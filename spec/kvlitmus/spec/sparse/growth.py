@@ -14,23 +14,17 @@ from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.sparse import rows as _rows  # noqa: F401 - its facts
 from kvlitmus.spec.sparse.buffer import NO_TOKEN
-from kvlitmus.spec.sparse.calls import SparseCall, SparseDone, SparseFree, SparseGrow
-from kvlitmus.spec.sparse.state import SparseState, advance_sparse
+from kvlitmus.spec.sparse.calls import SparseDone, SparseFree, SparseGrow
+from kvlitmus.spec.sparse.state import SparseState
 from kvlitmus.spec.words.units import Tokens, same
 
 GROWTH = ("sparse_growth",)
 
 
-@fact(1, ports=GROWTH)
-def sparse_device_before(state: SparseState) -> Tokens | Unknown:
-    """How many slots of the device were free before the call, as the pool said."""
-    return state.seen.device
-
-
-@fact(1, ports=GROWTH)
-def sparse_device_after(answer: SparseDone) -> Tokens | Unknown:
+@fact(1, ports=GROWTH, before="sparse_device_before")
+def sparse_device_after(sparse_then: SparseState) -> Tokens | Unknown:
     """How many slots of the device are free after the call, as the pool says."""
-    return answer.seen.device
+    return sparse_then.seen.device
 
 
 @fact(1, ports=GROWTH)
@@ -39,23 +33,16 @@ def sparse_device_all(state: SparseState) -> Tokens | Unknown:
     return state.device
 
 
-@fact(3, ports=GROWTH)
-def sparse_buffers_before(state: SparseState) -> Mapping[int, Sequence[int]] | Unknown:
-    """The device slots of each row's buffer before the call."""
-    return state.seen.buffers
-
-
-@fact(3, ports=GROWTH)
-def sparse_buffers_after(answer: SparseDone) -> Mapping[int, Sequence[int]] | Unknown:
+@fact(3, ports=GROWTH, before="sparse_buffers_before")
+def sparse_buffers_after(sparse_then: SparseState) -> Mapping[int, Sequence[int]] | Unknown:
     """The device slots of each row's buffer after the call."""
-    return answer.seen.buffers
+    return sparse_then.seen.buffers
 
 
 @fact(0, ports=GROWTH)
-def sparse_sizes(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, tuple[int, int]]:
+def sparse_sizes(sparse_then: SparseState) -> Mapping[int, tuple[int, int]]:
     """How many device slots each row that decodes must have after the call, at least and at most."""
-    then = advance_sparse(state, call, answer)
-    return {row: then.buffer_bounds(tokens) for row, tokens in then.places.items()}
+    return {row: sparse_then.buffer_bounds(tokens) for row, tokens in sparse_then.places.items()}
 
 
 @fact(0, ports=GROWTH)
@@ -85,17 +72,15 @@ def sparse_released_row(state: SparseState, call: SparseFree) -> int | Unknown:
 
 
 @fact(0, ports=GROWTH)
-def sparse_idle(state: SparseState, call: SparseCall, answer: SparseDone) -> bool:
+def sparse_idle(sparse_then: SparseState) -> bool:
     """Whether no request decodes, waits or is copied after the call."""
-    then = advance_sparse(state, call, answer)
-    return not (then.places or then.waiting or then.copies or then.transfers)
+    return not (sparse_then.places or sparse_then.waiting or sparse_then.copies or sparse_then.transfers)
 
 
 @fact(0, ports=GROWTH)
-def sparse_places_left(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[int]]:
+def sparse_places_left(state: SparseState, sparse_then: SparseState) -> Mapping[int, Sequence[int]]:
     """The places that hold the same token after the call as before it, of each row that decodes before and after."""
-    then = advance_sparse(state, call, answer)
-    found = {row: held_by(state, row).items() & held_by(then, row).items() for row in state.buffers}
+    found = {row: held_by(state, row).items() & held_by(sparse_then, row).items() for row in state.buffers}
     return {row: sorted([place for place, _ in same]) for row, same in found.items() if same}
 
 

@@ -37,6 +37,12 @@ from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, page_ceil, sa
 # What was asked for
 
 
+@fact(0, before="state")
+def sparse_then(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """What is known after the call, as far as the call and its answer say."""
+    return advance_sparse(state, call, answer)
+
+
 @fact(0)
 def sparse_page(state: SparseState) -> int:
     """Slots in a page of the sparse pool."""
@@ -120,12 +126,12 @@ def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
 
 
 @fact(0)
-def sparse_freed(state: SparseState, call: SparseCall, answer: SparseDone) -> int | Unknown:
+def sparse_freed(state: SparseState, sparse_then: SparseState, call: SparseCall, answer: SparseDone) -> int | Unknown:
     """How many pages more must be free after the call, or fewer, by what is known of rows, copies and peers; unknown where nobody declares what it does."""
     if isinstance(call, SparseRequest):
         return 0 if answer.slots is None else -state.missing(call)
     if isinstance(call, SparseFree | SparseCopied | SparseTransferred):
-        return advance_sparse(state, call, answer).free_pages - state.free_pages
+        return sparse_then.free_pages - state.free_pages
     return UNKNOWN if undeclared(call) else 0
 
 
@@ -211,16 +217,10 @@ def sparse_swaps_in(
 # What was seen
 
 
-@fact(1, ports=("sparse",))
-def sparse_free_before(state: SparseState) -> Tokens | Unknown:
-    """How many slots were free before the call, as the pool said."""
-    return state.seen.available
-
-
-@fact(1, ports=("sparse",))
-def sparse_free_after(answer: SparseDone) -> Tokens | Unknown:
+@fact(1, ports=("sparse",), before="sparse_free_before")
+def sparse_free_after(sparse_then: SparseState) -> Tokens | Unknown:
     """How many slots are free after the call, as the pool says."""
-    return answer.seen.available
+    return sparse_then.seen.available
 
 
 @fact(3, ports=("sparse_inspect",))
@@ -231,11 +231,11 @@ def sparse_rows(answer: SparseDone) -> Mapping[int, Sequence[int]] | Unknown:
 
 
 @fact(0)
-def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[Slot]] | Unknown:
+def sparse_rows_due(sparse_then: SparseState, call: SparseCall) -> Mapping[int, Sequence[Slot]] | Unknown:
     """The slots that each row must have after the call, rows without any left out; unknown where nobody declares what it does."""
     if undeclared(call):
         return UNKNOWN
-    return {number: row.slots for number, row in advance_sparse(state, call, answer).rows.items() if row.pages}
+    return {number: row.slots for number, row in sparse_then.rows.items() if row.pages}
 
 
 @fact(0)
