@@ -346,8 +346,9 @@ def facts_of(
     short_of = {"minimal": "minimal: no part of it breaks the rule", **SHORTNESS}
     minimal = str(finding.get("minimal") or "")
     misuse, facts = any(map(is_misuse, ids)), fields(finding.get("seen"))
-    seen = [(name, one, meaning(name, misuse=misuse)) for name, one in observed(finding, "".join(ids[:1])).items()]
-    quoted = quoted_in("".join(ids[:1]))
+    first = ids[0] if ids else ""
+    seen = [(name, one, meaning(name, misuse=misuse)) for name, one in observed(finding, first).items()]
+    quoted = quoted_in(first)
     empty = ", ".join(name.replace("_", " ") for name, one in facts.items() if one in EMPTY)
     rows = [
         ("call", finding.get("call"), ""),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, cast
+from typing import cast
 
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.calls import Begin, Grow, Insert, Path
@@ -136,10 +136,18 @@ def longest_hit(setting: Setting, path: Path, places: Container[At], most: int |
     return longest(setting, path, places, most=most, cap=profile.match_cap, drop=profile.component_drop)
 
 
-def longest(setting: Setting, path: Path, places: Container[At], **limits: Any) -> int:
-    """The largest boundary of a key that is valid for all components by these entries, within these limits (:func:`largest`)."""
+def longest(
+    setting: Setting,
+    path: Path,
+    places: Container[At],
+    *,
+    cap: str = "full",
+    drop: str = "none",
+    most: int | None = None,
+) -> int:
+    """The largest boundary of a key that is valid for all components by these entries; the limits are :func:`largest`'s."""
     held, root = ends_of(setting, path, places).__getitem__, setting.profile.window_root
-    return largest(setting.layout.components, len(path.names), held, root=root, **limits)
+    return largest(setting.layout.components, len(path.names), held, root=root, cap=cap, drop=drop, most=most)
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:
