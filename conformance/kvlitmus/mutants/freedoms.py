@@ -17,6 +17,7 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
     "room at begin": ("begins-without-evicting",),
     "flushes an idle cache": ("flush-waits-for-idle",),
     "room on the host": ("host-of-six-pages",),
+    "waits for a load": ("retractions-wait-for-loads",),
     "shares what is cached": ("resumed-shares-what-is-cached",),
     "ahead": ("evicts-ahead",),
     "own filter": ("backups-pass-a-filter",),

@@ -101,6 +101,14 @@ class HasSixPages(HostOfSixPages):
     """How much memory of the host there is for retracted requests is a cache's own affair."""
 
 
+@null_mutant("retractions-wait-for-loads", configs=HOSTED)
+class RetractionsWaitForLoads(RequestTable):
+    """What a load is still filling nobody copies: the request runs on, and is retracted once the load has landed."""
+
+    def retract(self, rid: int) -> bool:
+        return self.bringing().keys().isdisjoint(self.running[rid].row) and super().retract(rid)
+
+
 @null_mutant("resumed-shares-what-is-cached")
 class ResumedSharesWhatIsCached(RequestTable):
     """A request that comes back is looked up like a new one, and what is cached of it needn't be brought back."""

@@ -212,8 +212,8 @@ class Retract(Protocol):
         """Copy the KV of a running request to memory of the host, all of its row, and end it on the device as an abort does.
 
         When this returns the copy is made, or read from pages that stay as they are until it is.  Of a page that a load
-        is still filling, the copy holds what the load brings.  ``False`` where the host has no room for it; then nothing
-        has changed, and the request runs on.
+        is still filling, the copy holds what the load brings.  ``False`` where the host has no room for it, or such a
+        load is to land first; then nothing has changed, and the request runs on.
         """
 
     def resume(self, rid: int) -> Begun | None:

@@ -172,7 +172,7 @@ FLAT_LINES: tuple[Line, ...] = (
         "retract",
         On.RETRACT,
         refusal=Refusal.FALSE,
-        refused=by("REQ-19", free="room on the host"),
+        refused=by("REQ-19", free="room on the host, waits for a load"),
         least=by("REQ-07 POOL-12 POOL-14 TREE-19", later="REQ-01 REQ-02 REQ-15 EVICT-20"),
         most=by("REQ-09 POOL-12"),
         stays=by(f"REQ-09 {KEPT}"),

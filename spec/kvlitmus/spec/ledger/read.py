@@ -26,6 +26,7 @@ FREEDOMS: Mapping[str, Freedom] = {
         Freedom("room at begin", "room is made by the call, or left to its caller, who evicts and asks again"),
         Freedom("flushes an idle cache", "while anybody has anything on the device a flush may be refused"),
         Freedom("room on the host", "how many retracted requests the host has room for"),
+        Freedom("waits for a load", "a request whose pages a load is still filling may have to run on"),
         Freedom("shares what is cached", "a resumed request may share what is cached, or bring all of its row back"),
         Freedom("ahead", "more room is made than is lacking", "evict_slack"),
         Freedom("own filter", "a page that is due may be declined", "backup_filter", "own"),
