@@ -13,7 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.optimized.data.copies import Choice, PageCopy, compiled
+from kvlitmus.optimized.cores import compiled
+from kvlitmus.optimized.data.copies import Choice, PageCopy
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool, KVPool
 from kvlitmus.optimized.data.shape import KVShape

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 AUTO, NATIVE, PYTHON = "auto", "native", "python"
 CORES = (AUTO, NATIVE, PYTHON)
@@ -56,16 +57,22 @@ def core_of(core: str, only_python: str = "") -> str:
     return PYTHON if named == PYTHON or why else NATIVE
 
 
-def report() -> str:
-    """Which core a cache has here, and why."""
-    if wanted(AUTO) == PYTHON:
-        return f"python: {VARIABLE} says so"
-    why = lacking()
-    if why:
-        return f"python: there is no native core: {why}"
+def compiled() -> Any:
+    """The compiled core; ``None`` where there is none, or where ``auto`` is another."""
+    if core_of(AUTO) != NATIVE:
+        return None
     from kvlitmus.optimized import _core
 
-    return f"native: {_core.__file__}"
+    return _core
+
+
+def report() -> str:
+    """Which core a cache has here, and why."""
+    core = compiled()
+    if core is not None:
+        return f"native: {core.__file__}"
+    why = f"there is no native core: {lacking()}"
+    return f"python: {f'{VARIABLE} says so' if wanted(AUTO) == PYTHON else why}"
 
 
 def main() -> int:

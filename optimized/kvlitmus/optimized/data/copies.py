@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvlitmus.optimized.cores import AUTO, NATIVE, core_of
+from kvlitmus.optimized.cores import compiled
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, OUT, Launch, PagedCopy, Signals, interpreted
 from kvlitmus.optimized.data.layout import Axis, Nest, nest
@@ -330,15 +330,6 @@ class PageCopy:
 def reachable(pool: KVPool) -> bool:
     """Whether the device can read and write a pool: its own memory, or host memory that is locked."""
     return pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned)
-
-
-def compiled() -> Any:
-    """The compiled core; ``None`` where there is none, or where it is not wanted."""
-    if core_of(AUTO) != NATIVE:
-        return None
-    from kvlitmus.optimized import _core
-
-    return _core
 
 
 def _numbers(pages: Pages, limit: int, core: Any) -> npt.NDArray[np.int32]:
