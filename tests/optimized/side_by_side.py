@@ -97,7 +97,7 @@ def contents(seed: int) -> None:
     from kvlitmus.optimized import _core
 
     rng = np.random.default_rng(seed)
-    extents, order, chunk = rng.integers(1, 4, 3), rng.permutation(3), int(rng.integers(1, 40))
+    extents, order, chunk = rng.integers(1, 4, 3), rng.permutation(3), int(rng.choice([*range(1, 40), *(64, 192) * 9]))
     count, spare = rng.integers(1, 6, 2).tolist()
     source = rng.integers(0, 256, (count, *extents, chunk), np.uint8)
     base = rng.integers(0, 256, (count + spare, *extents[order], chunk), np.uint8)
