@@ -94,7 +94,7 @@ class Backups(Copies):
         self.tree.give_host(node, pages, False, False)
         self.tree.set_flags((node,), BUSY)
         self.tree.lock(end)
-        self.follow(self.works.add(BACKUP, end), (node,), device_pages, pages, ticket)
+        self.follow(BACKUP, end, (node,), device_pages, pages, ticket)
         return True
 
     # -- go on and end -------------------------------------------------------------------------

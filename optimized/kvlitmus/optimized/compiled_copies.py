@@ -23,9 +23,8 @@ class CompiledBackups(Backups):
     def used(self, place: Place) -> int:
         """See :class:`~kvlitmus.optimized.backup.Backups`."""
         backed, copies, error = self.tree.back_up(place, self.closed, self.uses, self.mover.backup)
-        for end, runs, device_pages, host_pages, ticket in copies:
-            self.follow(self.works.add(BACKUP, end), runs, device_pages, host_pages, ticket)
-            backed += len(host_pages)
+        for copy in copies:
+            backed += len(self.follow(BACKUP, *copy).host_pages)
         if error is not None:
             self.works.fault(BACKUP, error)
         return int(backed)
@@ -49,9 +48,8 @@ class CompiledLoads(Loads):
             self.works.fault(LOAD, error)
         if not copy:
             return Loaded(before, None if copy is None else NO_PAGES)
-        end, runs, device_pages, host_pages, ticket = copy
-        work = self.follow(self.works.add(LOAD, end), runs, device_pages, host_pages, ticket)
-        return Loaded(before, device_pages, work)
+        work = self.follow(LOAD, *copy)
+        return Loaded(before, work.device_pages, work)
 
     def finish(self, work: Work) -> None:
         """See :class:`~kvlitmus.optimized.load.Loads`."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from kvlitmus.optimized.mover import Mover, PageArray, Ticket
-from kvlitmus.optimized.tree import Run, Tree
+from kvlitmus.optimized.tree import Place, Run, Tree
 from kvlitmus.optimized.work import Work, WorkTable
 
 
@@ -50,19 +50,25 @@ class Copies(ABC):
         """Have the mover make the same copy once more."""
 
     def follow(
-        self, work: Work, runs: Sequence[Run], device_pages: PageArray, host_pages: PageArray, ticket: Ticket
+        self,
+        kind: str,
+        end: Place,
+        runs: Sequence[Run],
+        device_pages: PageArray,
+        host_pages: PageArray,
+        ticket: Ticket,
     ) -> Work:
-        """This copy is under way."""
-        work.runs, work.device_pages, work.host_pages, work.ticket = runs, device_pages, host_pages, ticket
+        """This copy, of pages up to this end, is under way."""
+        work = self.works.add(kind, end, runs, device_pages, host_pages, ticket)
         self.queue.append(work)
         return work
 
     def acks(self) -> None:
         """Take note of the copies that are over, up to the first that is not."""
-        queue, over = self.queue, 0
-        while over < len(queue) and queue[over].landed:
-            over += 1
-        for _ in range(over):
+        queue = self.queue
+        for _ in range(len(queue)):  # what is made again by then waits for the next tick
+            if not queue[0].landed:
+                break
             self.end(queue.popleft())
 
     def end(self, work: Work) -> None:
@@ -78,8 +84,7 @@ class Copies(ABC):
         if ticket is None:
             self.queue.append(work)
             return
-        fresh = self.works.add(work.kind, work.place)
-        self.follow(fresh, work.runs, work.device_pages, work.host_pages, ticket)
+        fresh = self.follow(work.kind, work.place, work.runs, work.device_pages, work.host_pages, ticket)
         self.works.replace(work, fresh)
 
     def failed(self, work: Work, error: BaseException) -> None:

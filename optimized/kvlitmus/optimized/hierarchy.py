@@ -178,12 +178,18 @@ class HierarchicalCache(TieredCache):
     def tick(self) -> None:
         """What a scheduler calls once per step: take note of what has landed, and let go of what is over."""
         self.calls.changed = True
-        self.drain()
-        self.backups.acks()
-        self.loads.acks()
-        self.host.free_released()
-        self.fetches.settle()
-        self.puts.acks()
+        if not self.stepped:
+            self.drain()
+        if self.backups.queue:
+            self.backups.acks()
+        if self.loads.queue:
+            self.loads.acks()
+        if self.host.releasing:
+            self.host.free_released()
+        if self.fetches.revoked:
+            self.fetches.settle()
+        if self.puts.over:
+            self.puts.acks()
 
     # -- storage ----------------------------------------------------------------------
 

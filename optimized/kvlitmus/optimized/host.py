@@ -46,10 +46,9 @@ class HostTier:
             self.releasing.append(pages)
 
     def free_released(self) -> None:
-        """Free what was released."""
-        if self.releasing:
-            pages, self.releasing = np.concatenate(self.releasing), []
-            self.pool.give_back(pages)
+        """Free what was released: there is some."""
+        pages, self.releasing = np.concatenate(self.releasing), []
+        self.pool.give_back(pages)
 
 
 class HostSide:

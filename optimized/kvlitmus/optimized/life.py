@@ -62,7 +62,8 @@ def scheduled(
         calls.changed, calls.torn = outer and calls.changed, True
         try:
             answer = method(cache, *given, **named)
-            cache.end_call()
+            if cache.log is not None:
+                cache.log.end_call()
         except BaseException as error:
             calls.ended(error, outer)
             raise
@@ -385,8 +386,3 @@ class TieredCache(FlatCache):
         """What happened since the last call, in order; nothing where events were not asked for."""
         self.calls.changed = True
         return self.log.take() if self.log is not None else ()
-
-    def end_call(self) -> None:
-        """A call is over: what changed is told."""
-        if self.log is not None:
-            self.log.end_call()

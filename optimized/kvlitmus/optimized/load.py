@@ -121,7 +121,7 @@ class Loads(Copies):
             return None
         tree.make_resident(sources, pages)
         tree.lock(found.place)
-        return self.follow(self.works.add(LOAD, found.place), sources, pages, host_pages, ticket)
+        return self.follow(LOAD, found.place, sources, pages, host_pages, ticket)
 
     # -- go on and end -------------------------------------------------------------------------
 

@@ -68,9 +68,9 @@ class Work:
     runs: Sequence[Run] = ()
     device_pages: PageArray = field(default_factory=no_pages)
     host_pages: PageArray = field(default_factory=no_pages)
+    ticket: Ticket | None = None
     names: Sequence[str] = ()
     store: PageStore | None = None
-    ticket: Ticket | None = None
     operation: Operation | None = None
     rid: Any = -1
     instead_of: Sequence[int] = ()
@@ -124,10 +124,18 @@ class WorkTable:
         self.again: dict[int, Work] = {}
         self.faults: deque[BaseException] = deque(maxlen=16)
 
-    def add(self, kind: str, place: Place) -> Work:
+    def add(
+        self,
+        kind: str,
+        place: Place,
+        runs: Sequence[Run] = (),
+        device_pages: PageArray = NO_PAGES,
+        host_pages: PageArray = NO_PAGES,
+        ticket: Ticket | None = None,
+    ) -> Work:
         """New work; its number is never used again."""
         self.last += 1
-        work = self.works[self.last] = Work(self.last, kind, place)
+        work = self.works[self.last] = Work(self.last, kind, place, runs, device_pages, host_pages, ticket)
         return work
 
     def aside(self, kind: str, place: Place) -> Work:

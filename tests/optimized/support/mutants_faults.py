@@ -44,7 +44,7 @@ def resident_before_it_is_submitted(original: Original) -> Any:
         ticket = self.submit(LOAD, lambda: self.mover.load(host_pages, pages))
         if ticket is None:
             return None
-        return self.follow(self.works.add(LOAD, found.place), sources, pages, host_pages, ticket)
+        return self.follow(LOAD, found.place, sources, pages, host_pages, ticket)
 
     return start
 
@@ -87,7 +87,7 @@ def busy_before_it_is_submitted(original: Original) -> Any:
         ticket = self.submit(BACKUP, lambda: self.mover.backup(device_pages, pages))
         if ticket is None:
             return False
-        self.follow(self.works.add(BACKUP, end), (node,), device_pages, pages, ticket)
+        self.follow(BACKUP, end, (node,), device_pages, pages, ticket)
         return True
 
     return start

@@ -137,6 +137,8 @@ class PageCopy:
                 raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
             if not (reachable(source) and reachable(target)):
                 raise ValueError("kernels need pinned host memory: other memory is out of a device's reach")
+        self.on_device = self.engine in ("kernel", "staged")
+        """Whether a kernel reads the page tables."""
         self.launch = launch or self._launch()
         if self.engine == "staged" and by_layer:
             raise ValueError("a staged copy has all layers at once")
@@ -184,19 +186,17 @@ class PageCopy:
             if self.staged is not None:
                 self.staged.prepare()
 
-    @property
-    def on_device(self) -> bool:
-        """Whether a kernel reads the page tables."""
-        return self.engine in ("kernel", "staged")
-
     def tables(self, source_pages: Pages, target_pages: Pages) -> Tables:
         """Page tables for :meth:`enqueue`, copied to the device if a kernel will read them.
 
         source_pages, target_pages: as many each, no target twice.  Raises ``ValueError`` for different lengths and
         ``IndexError`` for a page that is not there.
         """
-        source = _numbers(source_pages, self.source.pages, self.core)
-        target = _numbers(target_pages, self.target.pages, self.core)
+        core, most, of = self.core, self.source.pages, self.target.pages
+        if core is not None and core.within(source_pages, most) and core.within(target_pages, of):
+            source, target = source_pages, target_pages
+        else:
+            source, target = _numbers(source_pages, most), _numbers(target_pages, of)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
         if not self.on_device or not len(source):
@@ -332,9 +332,7 @@ def reachable(pool: KVPool) -> bool:
     return pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned)
 
 
-def _numbers(pages: Pages, limit: int, core: Any) -> npt.NDArray[np.int32]:
-    if core is not None and core.within(pages, limit):
-        return pages  # type: ignore[return-value]
+def _numbers(pages: Pages, limit: int) -> npt.NDArray[np.int32]:
     array = pages.detach().cpu().numpy() if isinstance(pages, torch.Tensor) else np.asarray(pages)
     array = np.ascontiguousarray(array, np.int64)
     if len(array) and not 0 <= int(array.min()) <= int(array.max()) < limit:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tables:
     """The page tables of one copy.
 
