@@ -1,17 +1,18 @@
-"""Copies that begin and end in one call of the compiled core: what a mover does in the midst of it, and what is left.
+"""Copies and puts that begin in one call of the compiled core: what a mover does in its midst, and what is left.
 
 The state machines step by step are the twin: each test is run with either core, and says the same of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kvlitmus.optimized.audit import audit
+from kvlitmus.optimized.branch import STORED, Run
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.calls import TornCache
 from kvlitmus.optimized.hierarchy import HierarchicalCache
@@ -47,10 +48,10 @@ def cache_of(mover: Asked, **settings: Any) -> HierarchicalCache:
     return HierarchicalCache(CacheConfig(pages=PAGES, host_pages=HOST, **settings), mover)
 
 
-def put_in(cache: HierarchicalCache, tokens: Any, *, chunked: bool = False) -> None:
+def put_in(cache: HierarchicalCache, tokens: Any, namespace: Any = None, *, chunked: bool = False) -> None:
     pages = cache.pool.take(len(tokens))
     assert pages is not None
-    cache.pool.give_back(pages[: cache.insert(tokens, pages, chunked=chunked).already])
+    cache.pool.give_back(pages[: cache.insert(tokens, pages, namespace, chunked=chunked).already])
 
 
 def in_three_nodes(cache: HierarchicalCache) -> None:
@@ -215,3 +216,97 @@ def test_what_a_mover_is_given_stays_what_it_is_whatever_it_calls(call: str, eac
     assert loaded.pages is not None and len(loaded.pages) == 6
     settle(cache)
     assert cache.match(PROMPT).pages.tolist() == loaded.pages.tolist() and free(cache) == (PAGES - 6, HOST - 6)
+
+
+# -- puts ------------------------------------------------------------------------------------------------------------
+
+
+FORK = np.array([0, 1, 7, 8], np.int32)
+
+
+class Shelf:
+    """Storage that takes everything."""
+
+    def put(self, names: list[str], contents: list[bytes]) -> list[bool]:
+        return [True] * len(names)
+
+
+def backed(namespace: Any = None) -> HierarchicalCache:
+    """Two branches on both tiers, of which storage knows nothing yet."""
+    cache = cache_of(Asked())
+    for tokens in (PROMPT, FORK):
+        put_in(cache, tokens, namespace)
+        settle(cache)
+    cache.attach(Shelf())  # type: ignore[arg-type]
+    return cache
+
+
+def begun(cache: HierarchicalCache, tokens: Any, namespace: Any = None) -> list[int]:
+    """How many pages the puts have that begin where what is cached is used once more."""
+    before = {work.id for work in cache.jobs()}
+    cache.insert(tokens, cache.match(tokens, namespace).pages, namespace)
+    return [len(work.host_pages) for work in cache.jobs() if work.id not in before]
+
+
+def ends(cache: HierarchicalCache) -> None:
+    """All puts end, and then no page is kept."""
+    settle(cache)
+    cache.tick()
+    cache.evict(PAGES)
+    cache.evict_host(HOST)
+    assert not cache.jobs() and free(cache) == (PAGES, HOST)
+
+
+def test_a_put_has_what_is_not_stored_across_branches_and_keeps_it() -> None:
+    cache = backed()
+    assert (begun(cache, PROMPT[:1]), begun(cache, FORK), begun(cache, FORK)) == ([1], [3], [])
+    place = cache.match(FORK).place
+    assert [name for work in cache.jobs() for name in work.names] == cache.names.names(place)
+    pages = [page for work in cache.jobs() for page in work.host_pages.tolist()]
+    assert pages == cache.tree.path_host_pages(place).tolist()
+    assert cache.evict(PAGES) == 8 and cache.evict_host(HOST) == 4
+    ends(cache)
+
+
+def test_pages_without_names_stay_out_of_storage() -> None:
+    cache = backed(("no", "text"))
+    assert not begun(cache, PROMPT, ("no", "text"))
+    ends(cache)
+
+
+@pytest.mark.parametrize("good", range(3))
+def test_where_memory_is_short_the_puts_before_go_on_and_the_others_wait(good: int) -> None:
+    cache = backed()
+    cache.tree.set_flags([Run(cache.match(PROMPT).place.branch, 2, 3)], STORED)
+    names, left = cache.puts.names, iter(range(good))
+
+    def short(place: Any, lo: int) -> Sequence[str]:
+        if next(left, None) is None:
+            raise MemoryError
+        return names(place, lo)
+
+    cache.puts.names = short
+    assert begun(cache, PROMPT) == [2, 3][:good]
+    cache.puts.names = names
+    assert begun(cache, PROMPT) == [2, 3][good:]
+    ends(cache)
+
+
+def test_whatever_is_done_while_pages_are_named_each_is_put_once_or_not_at_all(each_core: str) -> None:
+    cache = backed()
+    names = cache.puts.names
+
+    def interrupted(place: Any, lo: int) -> Sequence[str]:
+        raise KeyboardInterrupt
+
+    def put_meanwhile(place: Any, lo: int) -> Sequence[str]:
+        cache.puts.names = names
+        assert begun(cache, PROMPT) == [6]
+        return names(place, lo)
+
+    cache.puts.names = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        cache.puts.outstanding(cache.tree.runs(cache.match(PROMPT).place))
+    cache.puts.names = put_meanwhile if each_core == "native" else names  # step by step it is taken for waiting
+    assert not cache.jobs() and begun(cache, PROMPT) == [6]
+    ends(cache)

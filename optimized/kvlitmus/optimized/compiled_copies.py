@@ -1,17 +1,19 @@
-"""Copies over the compiled core: what begins or ends one is one call of it, which asks the mover in its midst.
+"""Copies and puts over the compiled core: what begins or ends one is one call of it.
 
-Nothing of Python runs between the effects of such a call but the mover, and what hears of evictions.  What a call does
-stands in :mod:`kvlitmus.optimized.backup` and :mod:`kvlitmus.optimized.load`, step by step.
+It asks the mover, or for names, in its midst.  Nothing else of Python runs between the effects of such a call but what
+hears of evictions.  What a call does stands in :mod:`kvlitmus.optimized.backup`, :mod:`~kvlitmus.optimized.load` and
+:mod:`~kvlitmus.optimized.put`, step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from kvlitmus.optimized.backup import Backups
-from kvlitmus.optimized.branch import Place, Units
+from kvlitmus.optimized.branch import Place, Run, Units
 from kvlitmus.optimized.load import Loaded, Loads
+from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.work import BACKUP, LOAD, NO_PAGES, Work
 
 
@@ -55,3 +57,20 @@ class CompiledLoads(Loads):
         """See :class:`~kvlitmus.optimized.load.Loads`."""
         self.works.remove(work)
         self.tree.end_load(work.place, work.runs)
+
+
+class CompiledPuts(Puts):
+    """:class:`~kvlitmus.optimized.put.Puts`, compiled."""
+
+    tree: Any
+
+    def outstanding(self, runs: Sequence[Run]) -> None:
+        """See :class:`~kvlitmus.optimized.put.Puts`."""
+        if self.store is not None:
+            for put in self.tree.begin_puts(runs, self.names):
+                self.follow(*put)
+
+    def end(self, work: Work) -> None:
+        """See :class:`~kvlitmus.optimized.put.Puts`."""
+        self.works.remove(work)
+        self.tree.end_put(work.runs)

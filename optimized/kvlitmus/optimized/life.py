@@ -95,7 +95,7 @@ def tier_parts_of(core: str) -> TierParts:
         return made
     from kvlitmus.optimized import compiled_copies as compiled
 
-    return replace(made, backups=compiled.CompiledBackups, loads=compiled.CompiledLoads)
+    return replace(made, backups=compiled.CompiledBackups, loads=compiled.CompiledLoads, puts=compiled.CompiledPuts)
 
 
 def check(config: CacheConfig) -> None:

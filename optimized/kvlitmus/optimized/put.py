@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Branch, Place, Run, Tree
-from kvlitmus.optimized.work import PUT, Runner, Work, WorkTable
+from kvlitmus.optimized.work import NO_PAGES, PUT, Runner, Work, WorkTable
 
 
 class Puts:
@@ -94,9 +95,12 @@ class Puts:
             return
         self.tree.set_flags(runs, BUSY)
         self.tree.pin(runs)
-        work = self.works.add(PUT, end)
-        work.runs, work.names, work.store = runs, names, self.store
-        work.host_pages = host_pages
+        self.follow(end, runs, host_pages, names)
+
+    def follow(self, end: Place, runs: Sequence[Run], host_pages: PageArray, names: Sequence[str]) -> None:
+        """This put, of pages up to this end, is under way."""
+        work = self.works.add(PUT, end, runs, NO_PAGES, host_pages)
+        work.names, work.store = names, self.store
         self.runner.submit(work)
 
     # -- all at once ---------------------------------------------------------------------------
@@ -166,8 +170,12 @@ class Puts:
         """Take note of the puts that are over."""
         over, self.over = self.over, []
         for work in over:
-            self.tree.clear_flags(work.runs, BUSY)
-            self.let_go(work)
+            self.end(work)
+
+    def end(self, work: Work) -> None:
+        """Take note of one that is over."""
+        self.tree.clear_flags(work.runs, BUSY)
+        self.let_go(work)
 
     def let_go(self, work: Work) -> None:
         """Nobody reads the pages of a put any more."""

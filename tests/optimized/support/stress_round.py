@@ -17,6 +17,7 @@ from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.hierarchy import HierarchicalCache
+from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
@@ -102,6 +103,7 @@ class Round:
         elif self.setting.planted == "unlocked-backup":
             cache.backups.tree = Without(cache.tree, "lock", "unlock")
         elif self.setting.planted == "unpinned-put":
+            cache.puts.__class__ = Puts  # step by step
             cache.puts.tree = Without(cache.tree, "pin", "unpin")
         elif self.setting.planted == "kept-load":
             cache.loads.fail = cache.loads.finish

@@ -17,13 +17,7 @@ void copy_chunk(char* to, const char* from, size_t bytes) {
         for (const char* end = from + bytes; from != end; from += LINE, to += LINE) {
             _mm_prefetch(from + AHEAD, _MM_HINT_NTA);
             auto* words = reinterpret_cast<const __m128i*>(from);
-            auto* into = reinterpret_cast<__m128i*>(to);
-            __m128i one = _mm_loadu_si128(words), two = _mm_loadu_si128(words + 1);
-            __m128i three = _mm_loadu_si128(words + 2), four = _mm_loadu_si128(words + 3);
-            _mm_stream_si128(into, one);
-            _mm_stream_si128(into + 1, two);
-            _mm_stream_si128(into + 2, three);
-            _mm_stream_si128(into + 3, four);
+            for (int at = 0; at < 4; ++at) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + at, _mm_loadu_si128(words + at));
         }
         return;
     }

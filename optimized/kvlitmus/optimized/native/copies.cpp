@@ -8,8 +8,6 @@
 namespace kvlitmus {
 namespace {
 
-constexpr int64_t ALWAYS = int64_t{1} << 62;  // the tick of a place that can't be gone: it is locked, or pinned
-
 // What is told of a copy that is under way, and the numbers of its pages.
 struct Copy {
     Ref told;  // (place, runs, device pages, host pages, ticket)

@@ -263,6 +263,9 @@ PyObject* back_up(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* end_backup(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* load_back(PyObject* self, PyObject* const* args, Py_ssize_t count);
 PyObject* end_load(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// How puts begin and end, as such methods.
+PyObject* begin_puts(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* end_put(PyObject* self, PyObject* runs);
 // Page tables and contents of pages, as functions (contents.cpp).
 PyObject* within(PyObject* module, PyObject* const* args, Py_ssize_t count);
 PyObject* copy_pages(PyObject* module, PyObject* given);

@@ -6,6 +6,8 @@
 
 namespace kvlitmus {
 
+constexpr int64_t ALWAYS = int64_t{1} << 62;  // the tick of a place that can't be gone: it is locked, or pinned
+
 inline bool hosted(PyObject* self) {
     if (tree_of(self).host) return ready(owner(self));
     PyErr_SetString(PyExc_ValueError, "this tree has no host");

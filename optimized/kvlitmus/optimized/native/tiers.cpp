@@ -270,7 +270,6 @@ PyObject* path_host_pages(PyObject* self, PyObject* const* args, Py_ssize_t coun
 
 // place(branch, end): the place in a branch that is there; whoever asks knows that it is not another one's by now.
 PyObject* place(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    constexpr int64_t ALWAYS = int64_t{1} << 62;
     int32_t number;
     int64_t end;
     if (!given_as_many(count, 2, "place") || !count_of(args[1], end) || !open_branch(self, args[0], number)) return nullptr;
@@ -354,6 +353,8 @@ PyMethodDef tier_methods[] = {
     {"end_backup", fast(end_backup), METH_FASTCALL, "end_backup(place, runs): they are acknowledged."},
     {"load_back", fast(load_back), METH_FASTCALL, "load_back(namespace, units, threshold, quota, submit): begin a load."},
     {"end_load", fast(end_load), METH_FASTCALL, "end_load(place, runs): it is acknowledged."},
+    {"begin_puts", fast(begin_puts), METH_FASTCALL, "begin_puts(runs, names): begin to put what waits for it."},
+    {"end_put", end_put, METH_O, "A put of these runs is over."},
     {"relied_on", relied_on, METH_O, "Whether somebody else needs the pages of these runs on the device."},
     {"depended_on", depended_on, METH_O, "Whether somebody needs the host copies of these runs."},
     {nullptr, nullptr, 0, nullptr},
