@@ -148,18 +148,13 @@ class Fetches:
 
     def reserve(self, operation: Operation, length: int) -> bool:
         """Plan, and take memory; or leave nothing behind."""
-        settings, size = self.settings, self.size
-        ask = PrefetchAsk(length, size, settings.threshold, True, self.occupied, settings.rate_limit)
+        settings = self.settings
+        ask = PrefetchAsk(length, self.size, settings.threshold, True, self.occupied, settings.rate_limit)
         side = HostSide(self.host, operation.anchor)
         plan = self.planner.plan_prefetch(ask, side)
         if plan.refusal is not None:
             return False
-        try:
-            operation.held = (np.asarray(plan.slots, np.int64)[::size] // size).astype(np.int32)
-        except MemoryError:
-            self.host.pool.give_back(side.taken)
-            side.release()
-            return False
+        operation.held = side.taken  # the plan's slots
         operation.start += plan.key_start
         operation.asked, operation.accounted = plan.key_length, plan.accounted
         return True

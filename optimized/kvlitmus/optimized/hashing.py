@@ -50,8 +50,7 @@ def encode(units: IntArray, *, bigram: bool) -> bytes:
 
 def spelled(joined: bytes) -> list[str]:
     """Digests, one after the other, as hex text each."""
-    text, size = joined.hex(), 2 * DIGEST_BYTES
-    return [text[at : at + size] for at in range(0, len(text), size)]
+    return joined.hex(":", DIGEST_BYTES).split(":") if joined else []
 
 
 def seed(namespace: Hashable, page_size: int, *, bigram: bool) -> bytes:

@@ -7,6 +7,7 @@ ticks nothing changes behind the scheduler's back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
@@ -51,6 +52,26 @@ class HostTier:
         self.pool.give_back(pages)
 
 
+class PageSlots(Sequence[int]):
+    """The slots of some pages, spelled out where somebody looks at them."""
+
+    def __init__(self, pages: PageArray, size: int) -> None:
+        self.pages = pages
+        self.size = size
+
+    def __len__(self) -> int:
+        return len(self.pages) * self.size
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        spelled = self.pages[:, None].astype(np.int64) * self.size + np.arange(self.size)
+        found: int | Sequence[int] = spelled.reshape(-1)[at].tolist()
+        return found
+
+
 class HostSide:
     """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.interface.plans.HostPool`)."""
 
@@ -65,17 +86,12 @@ class HostSide:
         pages = self.host.take(n // self.size)
         if pages is None:
             return None
-        try:
-            slots: Sequence[int] = (pages[:, None].astype(np.int64) * self.size + np.arange(self.size)).reshape(-1)  # type: ignore[assignment]
-        except MemoryError:
-            self.host.pool.give_back(pages)
-            return None
         self.taken = pages
-        return slots
+        return PageSlots(pages, self.size)
 
     def free(self, slots: Sequence[int]) -> None:
         """Take slots back."""
-        self.host.pool.give_back(np.asarray(slots, np.int64)[:: self.size] // self.size)
+        self.host.pool.give_back(np.asarray(slots[:: self.size], np.int64) // self.size)
 
     def available(self) -> int:
         """How many slots could be handed out now."""
