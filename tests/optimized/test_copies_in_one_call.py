@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kvlitmus.optimized.audit import audit
-from kvlitmus.optimized.branch import STORED, Run
+from kvlitmus.optimized.branch import BUSY, STORED, Run
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.calls import TornCache
 from kvlitmus.optimized.hierarchy import HierarchicalCache
@@ -252,6 +252,7 @@ def ends(cache: HierarchicalCache) -> None:
     """All puts end, and then no page is kept."""
     settle(cache)
     cache.tick()
+    assert not any((cache.tree.flags(run) & BUSY).any() for run in cache.puts.findable())
     cache.evict(PAGES)
     cache.evict_host(HOST)
     assert not cache.jobs() and free(cache) == (PAGES, HOST)
