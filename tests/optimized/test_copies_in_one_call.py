@@ -258,9 +258,10 @@ def ends(cache: HierarchicalCache) -> None:
     assert not cache.jobs() and free(cache) == (PAGES, HOST)
 
 
-def test_a_put_has_what_is_not_stored_across_branches_and_keeps_it() -> None:
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_put_has_what_is_not_stored_across_branches_and_keeps_it(n: int) -> None:
     cache = backed()
-    assert (begun(cache, PROMPT[:1]), begun(cache, FORK), begun(cache, FORK)) == ([1], [3], [])
+    assert (begun(cache, PROMPT[:n]), begun(cache, FORK), begun(cache, FORK)) == ([n], [4 - n], [])
     place = cache.match(FORK).place
     assert [name for work in cache.jobs() for name in work.names] == cache.names.names(place)
     pages = [page for work in cache.jobs() for page in work.host_pages.tolist()]

@@ -8,7 +8,7 @@ bool waits(const Tree& tree, int32_t branch, int32_t at) {  // to be put: it is 
     return tree.on_host(tree.branches[branch]).flags[at] == SETTLED;
 }
 
-// Begin to put these pages, which follow one another, if they have names, and wait for it even when these are there.
+// Begin to put these pages, which follow one another, if they have names, and still wait then.
 void put_part(PyObject* self, const Array<Span>& part, PyObject* names_of, PyObject* begun) {
     Tree& tree = tree_of(self);
     Spot last = {part.back().branch, part.back().hi};
