@@ -349,7 +349,20 @@ def ask(options: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def noticed(one: Slip, tests: Sequence[str], folder: Path) -> str:
-    """Who notices a slip, and how; nothing, if nobody does."""
+    """Who notices a slip, and how; nothing, if nobody does.
+
+    A test that fails without the slip as well has noticed nothing; those behind it are asked.
+    """
+    while by := failing(one, tests, folder):
+        test = max((each for each in tests if f"{by} ".startswith(f"FAILED {each} ")), key=len, default="")
+        if not test or not asked([test], folder).returncode:
+            return by[:200]
+        tests = tests[tests.index(test) + 1 :]
+    return ""
+
+
+def failing(one: Slip, tests: Sequence[str], folder: Path) -> str:
+    """The first of these tests that fails with a slip, and how; nothing, if none does."""
     source = (ROOT / one.file).read_bytes()
     with written({one.file: planted_in(source, one)}):
         if not one.file.endswith(".py") and not build():
@@ -361,7 +374,7 @@ def noticed(one: Slip, tests: Sequence[str], folder: Path) -> str:
                 told = asked([*dict.fromkeys(test.partition("::")[0] for test in some)], folder)
             if told.returncode:
                 lines = [line for line in told.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                return lines[0][:200] if lines else (told.stdout + told.stderr)[-200:]
+                return lines[0] if lines else (told.stdout + told.stderr)[-200:]
     return ""
 
 

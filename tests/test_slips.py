@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,6 +74,22 @@ def test_a_default_and_a_decorator_are_met_by_those_who_use_them(
 
     reach = slips.Reach({7: ["", "a::test"]}, {"a::test": 1.0, "another::test": 0.5})
     assert reach.of(7, one) == (["a::test"] if used else ["another::test", "a::test"])
+
+
+@pytest.mark.parametrize(("anyway", "by"), [("", "a"), ("a", "b[1 - 2]"), ("a b[1 - 2]", "")])
+def test_a_test_that_fails_without_the_slip_has_noticed_nothing(
+    anyway: str, by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def failing(one: object, tests: Sequence[str], folder: Path) -> str:
+        return next((f"FAILED {test} - a difference" for test in tests if test != "b"), "")
+
+    def asked(tests: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess((), int(tests[0] in anyway))
+
+    monkeypatch.setattr(slips, "failing", failing)
+    monkeypatch.setattr(slips, "asked", asked)
+    slip = slips.Slip("one.py", 1, 0, 1, "1", "2")
+    assert slips.noticed(slip, ["a", "b", "b[1 - 2]"], tmp_path) == (by and f"FAILED {by} - a difference")
 
 
 PLANTS = """\

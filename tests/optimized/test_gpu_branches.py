@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,9 +142,19 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
     assert "failed: " in report.report(bench.record)
 
 
+def the_driver_says(monkeypatch: pytest.MonkeyPatch, says: Callable[[], Any]) -> None:
+    """The driver's program says this; whatever else is started is started."""
+    run = subprocess.run
+
+    def asked(command: Sequence[str], **more: Any) -> Any:
+        return says() if command[0] == "nvidia-smi" else run(command, **more)
+
+    monkeypatch.setattr(subprocess, "run", asked)
+
+
 def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "580.159, 5, 16, 345 MHz, 700.00 W\n"
-    monkeypatch.setattr(subprocess, "run", lambda *given, **more: SimpleNamespace(stdout=answer))
+    the_driver_says(monkeypatch, lambda: SimpleNamespace(stdout=answer))
     facts = device.environment("cuda")
     assert (facts["device"], facts["capability"], facts["sms"]) == ("NVIDIA H200", "9.0", 132)
     assert facts["driver"]["pcie.link.gen.max"] == "5" and facts["versions"]["torch"] == torch.__version__
@@ -154,10 +164,10 @@ def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPa
 def test_a_driver_that_says_nothing_is_no_failure(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    def fail(*given: Any, **more: Any) -> Any:
+    def fail() -> Any:
         raise trouble
 
-    monkeypatch.setattr(subprocess, "run", fail)
+    the_driver_says(monkeypatch, fail)
     assert "not available" in device.environment("cuda")["driver"]["nvidia-smi"]
 
 
