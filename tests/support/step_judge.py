@@ -11,8 +11,8 @@ from kvlitmus.spec.law.plan import Plan, plan_of
 from kvlitmus.spec.law.rule import Rule
 from kvlitmus.spec.words.setting import SNAPSHOT, Setting
 
-GIVEN = ("setting", "state", "call", "answer", "pools")
-"""What is known of such a step, of components also what was seen; no fact is worked out from anything else."""
+GIVEN = ("setting", "state", "call", "answer", "pools", "component_known")
+"""What is known of such a step, of components also after it; no fact is worked out from anything else."""
 
 
 class StepJudge:
@@ -40,7 +40,7 @@ class StepJudge:
         return found
 
     def broken(self, state: object, call: object, answer: object, *seen: object) -> tuple[str, ...]:
-        """The rules that a step breaks; ``seen``: of components, after it."""
+        """The rules that a step breaks; ``seen``: of components what was seen and is known after it."""
         known = (self.setting, state, call, answer, *seen)
         plan = self.plan(frozenset(occasions_of(call, answer, state, self.setting)), len(known))
         given = dict.fromkeys(INPUTS, UNKNOWN) | dict(zip(GIVEN, known, strict=False))

@@ -20,6 +20,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.law.actions import ELSEWHERE
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.components.calls import PoolsSeen
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.ranks.calls import Together
 from kvlitmus.spec.sparse.calls import SparseDone
 
@@ -96,8 +97,10 @@ class Behind(Checker):
             self.fresh = copy.deepcopy(self.adapter), self.state
         return answer
 
-    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
-        super().answered(call, answer, state, pools)
+    def answered(
+        self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None, known: State | None = None
+    ) -> None:
+        super().answered(call, answer, state, pools, known)
         if self.trying:
             return
         row = row_of(self.own_judge.tally.occasions)

@@ -179,7 +179,9 @@ def test_nothing_is_kept_where_nobody_asks() -> None:
 def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order | Any:
     """What an eviction chose between that took these."""
     held = {at: place for at, place in play.state.places(DEVICE).items() if at not in gone}
-    return facts.component_choosing(play.setting, play.state, Evict(wants), {}, PoolsSeen(held=held))
+    call, seen = Evict(wants), PoolsSeen(held=held)
+    known = advance_components(play.state, play.setting, call, {}, seen)
+    return facts.component_choosing(play.setting, play.state, call, {}, seen, known)
 
 
 def two_keys(setting: Setting) -> Played:

@@ -97,7 +97,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
     def broken_by(self, one: ComponentStep, report: Report) -> tuple[str, ...]:
         """The rules that a step breaks: those of components, and of its pools as the plain caches that they are."""
         report.steps += 1
-        broken = self.judge.broken(one.before, one.call, one.answer, one.after) if one.judged else ()
+        broken = self.judge.broken(one.before, one.call, one.answer, one.after, one.then) if one.judged else ()
         return broken or (self.broken_in_pools(one) if self.looks else ())
 
     @cached_property

@@ -158,7 +158,7 @@ def judged_by(
     for one in claimed.on:
         if one not in occasions:
             raise ValueError(f"this was {occasions}, not {one}", call)
-    verdict = claimed.run(setting, state, expected, then, call, answer, before, after, None, None, None, False)
+    verdict = claimed.run(setting, state, expected, then, call, answer, before, after, None, None, None, None, False)
     if verdict is None:
         return True
     if verdict.unknown:

@@ -85,7 +85,7 @@ class Judge:
             self.idle[occasions] = [0] * len(plan.premised)
         self.times[occasions] += 1
         judged = plan.run(
-            setting, state, expected, then, call, answer, before, after, None, None, None, False, self.idle[occasions]
+            setting, state, expected, then, call, answer, before, after, *[None] * 4, False, self.idle[occasions]
         )
         if judged is not None:
             self.conclude(judged)

@@ -208,7 +208,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run(made: plan.Plan, state: State, size: int, *, told: bool = False) -> plan.Judged | None:
     """Judge one step."""
     setting = Setting(Config(page_size=size), Profile(), 3, frozenset())
-    return made.run(setting, state, state, state, calls.Reset(), None, Seen(), Seen(), None, None, None, told)
+    return made.run(setting, state, state, state, calls.Reset(), None, Seen(), Seen(), None, None, None, None, told)
 
 
 def test_a_rule_of_an_unknown_fact_is_not_judged_and_says_so(planned: plan.Plan) -> None:
@@ -243,7 +243,7 @@ def test_a_rule_whose_premise_is_not_true_is_judged_but_not_counted(planned: pla
         setting = Setting(Config(page_size=size), Profile(), 3, frozenset())
         known = empty_state()
         judged = made.run(
-            setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, None, False, counts
+            setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, None, None, False, counts
         )
         assert (judged is None) == (size == 4)
 
@@ -294,7 +294,7 @@ def test_what_is_known_only_without_a_snapshot_is_not_worked_out_with_one(planne
     made = plan.plan_of([register.RULES["TREE-95"]], (On.MATCH,), depth=depth, capabilities=frozenset())
     setting = Setting(Config(page_size=1), Profile(), depth, frozenset())
     known = empty_state()
-    judged = made.run(setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, None, False)
+    judged = made.run(setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, None, None, False)
 
     seen = depth == 3
     assert (made.rules, made.never) == (((), ("TREE-95",)) if seen else (("TREE-95",), ()))

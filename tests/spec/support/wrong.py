@@ -22,6 +22,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
+from kvlitmus.spec.prefix.components.advance import advance_components
 from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
@@ -233,9 +234,11 @@ class WrongChecker(TellingChecker):
             looks.setdefault(key, []).append(value)
         return answer, looks, record
 
-    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
+    def answered(
+        self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None, known: State | None = None
+    ) -> None:
         """Judge a call after which nothing else is observed, and then other answers to it, and looks of components."""
-        super().answered(call, answer, state, pools)
+        super().answered(call, answer, state, pools, known)
         place, look = (type(call).__name__, "answer"), (type(call).__name__, "pools")
         self.wrong.note(place, answer)
         if pools is not None:
@@ -246,7 +249,12 @@ class WrongChecker(TellingChecker):
                 looked = self.wrong.other(look, pools)
             else:
                 told = self.wrong.other(place, answer)
-            self.once_more(super().answered, call, told, state, looked)
+            self.once_more(self.judged_alone, call, told, state, looked)
+
+    def judged_alone(self, call: Any, answer: Any, state: Any, pools: PoolsSeen | None) -> None:
+        """Judge a call by its answer, and by what is known of components after that."""
+        known = None if pools is None else advance_components(state, self.setting, call, answer, pools)
+        super().answered(call, answer, state, pools, known)
 
     def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract, and then others that went otherwise, or left something else."""

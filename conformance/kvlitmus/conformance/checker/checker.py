@@ -371,7 +371,7 @@ class Checker(Guard):
         self.state, self.before = then, after
         if self.watches_parting and not self.parted:
             self.parted = [(len(self.history), what) for what in parted(expected, then, after, self.setting)]
-        inputs = (self.setting, state, expected, then, call, answer, before, after, found, row_found, None)
+        inputs = (self.setting, state, expected, then, call, answer, before, after, found, row_found, None, None)
         self.judge(occasions, inputs, frozenset())
 
     # -- evaluation ----------------------------------------------------------------------------
@@ -380,18 +380,21 @@ class Checker(Guard):
         """What is known of ranks after a step."""
         return advance_ranks(before, call, answer)
 
-    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
+    def answered(
+        self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None, known: State | None = None
+    ) -> None:
         """Judge a call by its answer, which brings along all that was seen, or the cache is left alone by it.
 
-        ``state``: what was known before it, of what it is about.  ``pools``: of components what was seen after it.
+        ``state``: what was known before it, of what it is about.  ``pools``, ``known``: of components what was seen and
+        what is known after it.
         """
-        inputs = (self.setting, state, None, None, call, answer, None, None, None, None, pools)
-        unknown = UNSEEN if pools is None else UNSEEN - {"pools"}
+        inputs = (self.setting, state, None, None, call, answer, None, None, None, None, pools, known)
+        unknown = UNSEEN if pools is None else UNSEEN - {"pools", "component_known"}
         self.judge(occasions_of(call, answer, self.state, self.setting, self.before), inputs, unknown)
 
     def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract: nothing is expected of the cache, and nothing is followed."""
-        inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None, None)
+        inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None, None, None)
         occasions = occasions_of(call, answer, self.state, self.setting, before)
         self.judge(occasions, inputs, frozenset({"expected", "found", "row_found"}))
 

@@ -354,14 +354,16 @@ class RecordedChecker(Checker):
         self.before = certain.unseen_by(self.observer) if self.without else after
         self.by_what_is_certain(call, answer, before, after)
 
-    def answered(self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None) -> None:
+    def answered(
+        self, call: Any, answer: Any, state: Any = None, pools: PoolsSeen | None = None, known: State | None = None
+    ) -> None:
         """Judge a call by its answer."""
         if self.blind:
             self.by_what_is_certain(call, answer, None, None, state, pools)
             if pools is not None:
                 self.looked_at(call, answer, pools)
         else:
-            super().answered(call, answer, state, pools)
+            super().answered(call, answer, state, pools, known)
 
     def by_what_is_certain(
         self, call: Any, answer: Any, before: Any, after: Any, known: Any = None, pools: Any = None

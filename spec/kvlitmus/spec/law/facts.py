@@ -53,6 +53,7 @@ INPUTS: Mapping[str, str] = {
     "found": "what the slots of the answer held when it was given",
     "row_found": "what the request's row held after its caller had computed",
     "pools": "what was seen of all pools of a cache of components after the call",
+    "component_known": "what is known of a cache of components after the call, by its answer and as it was seen",
 }
 """What facts are worked out from, in the end: the names that their parameters may have beside those of facts."""
 

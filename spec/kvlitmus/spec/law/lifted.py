@@ -45,7 +45,7 @@ class Lifted(NamedTuple, Generic[Known, Sight]):
     @property
     def inputs(self) -> tuple[object, ...]:
         """The inputs of facts, in order; what slots hold is taken from the state."""
-        return (*self[1:9], None, None, None)
+        return (*self[1:9], None, None, None, None)
 
     @property
     def unknown(self) -> frozenset[str]:

@@ -79,12 +79,8 @@ def advance_components(state: State, setting: Setting, call: JointCall, answer: 
 
     What the cache has begun by itself (``after.begun``) are calls of their own.
     """
-    return with_uses(state, known_after(state, setting, call, answer, after), setting, call, answer)
-
-
-def known_after(state: State, setting: Setting, call: JointCall, answer: object, after: PoolsSeen) -> State:
-    """The same but for the use of what is cached, which few want to know."""
-    return looked_at(state, expect_components(state, setting, call, answer), setting, call, after)
+    then = looked_at(state, expect_components(state, setting, call, answer), setting, call, after)
+    return with_uses(state, then, setting, call, answer)
 
 
 def expect_components(state: State, setting: Setting, call: JointCall, answer: object) -> State:

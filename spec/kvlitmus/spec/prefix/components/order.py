@@ -16,7 +16,6 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Begin, Evict, Grow
-from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import Holding, JointCall, PoolsSeen
 from kvlitmus.spec.prefix.components.evictions import prefixes
 from kvlitmus.spec.prefix.components.state import spared_on, tier_of
@@ -46,7 +45,7 @@ class Order(NamedTuple):
 
 @fact(3, ports=("component_view",))
 def component_choosing(
-    setting: Setting, state: State, call: JointCall, answer: object, pools: PoolsSeen
+    setting: Setting, state: State, call: JointCall, answer: object, pools: PoolsSeen, component_known: State
 ) -> Order | Unknown:
     """What an eviction from a tier could choose between, and what that can be worth."""
     tier = tier_of(state, call)
@@ -58,8 +57,7 @@ def component_choosing(
     doubled, again, there = frozenset[At](), frozenset[At](), state.places(tier)
     if tier == DEVICE:
         doubled = frozenset([at for at, _ in state.copies | pools.copies])
-        then = known_after(state, setting, call, answer, pools)
-        again = come_again(setting, state, then, call, answer) & there.keys()
+        again = come_again(setting, state, component_known, call, answer) & there.keys()
     gone = state.certain(tier) - held.keys() - doubled
     stayed = (there.keys() & held.keys()) - spared_on(setting, state, tier) - doubled
     return ordered(setting, state, call, gone, stayed, tier, again)

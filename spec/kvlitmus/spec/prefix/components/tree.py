@@ -26,7 +26,6 @@ from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Insert, Lock, Reset
-from kvlitmus.spec.prefix.components.advance import known_after
 from kvlitmus.spec.prefix.components.calls import Counts, Holding, JointCall, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.copies import copy_plans, copy_wants, short_pools
 from kvlitmus.spec.prefix.components.evictions import freed_most, rightly_gone, taken_for
@@ -56,13 +55,6 @@ from kvlitmus.spec.prefix.work_calls import (
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Window, step_of
-
-
-@fact(0)
-def component_known(setting: Setting, state: State, call: JointCall, answer: object, pools: PoolsSeen) -> State:
-    """What is known of the cache after the call, by calls and answers, and by a snapshot where there is one."""
-    return known_after(state, setting, call, answer, pools)
-
 
 # Work
 
@@ -169,12 +161,10 @@ def cached_now(component_held: Mapping[At, int], after: PoolsSeen) -> frozenset[
     return frozenset(component_held.items()) | after.copies
 
 
-def of_request(
-    setting: Setting, state: State, call: Begin | Grow | End, answer: object, pools: PoolsSeen
-) -> frozenset[Stored]:
+def of_request(state: State, then: State, call: Begin | Grow | End) -> frozenset[Stored]:
     """The whole entries that the request of a call holds: after it, or before it ends."""
-    then = state if isinstance(call, End) else known_after(state, setting, call, answer, pools)
-    return stored_by(then.requests[call.rid]) if call.rid in then.requests else frozenset()
+    one = (state if isinstance(call, End) else then).requests.get(call.rid)
+    return frozenset() if one is None else stored_by(one)
 
 
 def _spare(
@@ -214,10 +204,11 @@ def component_appeared(
     answer: object,
     pools: PoolsSeen,
     component_held: Mapping[At, int],
+    component_known: State,
 ) -> Collection[At] | Unknown:
     """What came to a tier, or to another place there, though the call did not bring it there."""
     if isinstance(call, Begin | Grow | End):
-        own = of_request(setting, state, call, answer, pools)
+        own = of_request(state, component_known, call)
         return [at for at, _ in cached_now(component_held, pools) - state.stored - own]
     return [
         one

@@ -44,7 +44,7 @@ def judge(checker: Checker, call: JointCall, answer: object) -> None:
     for one in component_steps(checker.state, checker.setting, call, answer, look):
         checker.state = one.then
         if one.judged:
-            checker.answered(one.call, one.answer, one.before, one.after)
+            checker.answered(one.call, one.answer, one.before, one.after, one.then)
         for lifted in pools_of(checker).lifted(one):
             checker.lifted(lifted)
 
