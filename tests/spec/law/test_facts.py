@@ -13,7 +13,7 @@ import pytest
 
 from kvlitmus.spec.law import facts, occasions, plan
 from kvlitmus.spec.law import rule as register
-from kvlitmus.spec.law.facts import BEFORE, FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
+from kvlitmus.spec.law.facts import BEFORE, FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact, worked_out_from
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Kind, rule
 from kvlitmus.spec.parts import all_rules
@@ -142,6 +142,13 @@ def test_only_inputs_and_facts_are_parameters_of_facts() -> None:
         earlier = tuple(BEFORE.get(need, need) for need in needs) if name in BEFORE.values() else needs
         assert one.needs == earlier, name
         assert get_type_hints(one.compute)["return"] is not None
+
+
+def test_what_was_before_a_call_is_said_so_and_follows_from_nothing_after_it() -> None:
+    earlier = {name for name in BEFORE.values() if name in FACTS}
+    assert all(" before " in f"{FACTS[name].meaning} " and "after" not in FACTS[name].meaning for name in earlier)
+    needs = {need for name in worked_out_from(earlier) for need in FACTS[name].needs}
+    assert earlier and needs.isdisjoint(INPUTS.keys() - {"setting", "state", "call", "before"})
 
 
 def test_rules_name_occasions_that_there_are() -> None:

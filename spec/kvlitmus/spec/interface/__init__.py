@@ -7,7 +7,7 @@ those of a cache of several components, ``ranks`` those of several ranks; ``port
 the methods is the capability.
 """
 
-# A name is given on where it is imported (`X as X`); ruff would sort each into a statement of its own.
+# Names are re-exported where they are imported (`X as X`); ruff would sort each into a statement of its own.
 # ruff: noqa: I001
 
 from kvlitmus.spec.interface.cache import (

@@ -104,7 +104,8 @@ def fact(
 ) -> Callable[[Compute], Compute]:
     """Define a fact by the function that works it out; the function itself is returned unchanged.
 
-    ``before``: what the same is called of the moment before the call, if anybody speaks of that.
+    ``before``: what the same is called of the moment before the call, if anybody speaks of that: another fact, which is
+    defined along with it, or the input that is the same already.
     Raises ``ValueError`` for a name that is taken, a parameter that is neither a fact nor an input, and a function
     without a meaning.
     """

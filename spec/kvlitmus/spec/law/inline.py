@@ -36,7 +36,7 @@ class Expression(NamedTuple):
 
 @functools.cache
 def expression(function: Callable[..., Any], given: tuple[str, ...] = ()) -> Expression | None:
-    """The expression that a function returns; ``None`` where it is not so simple.  ``given``: what its parameters are."""
+    """The expression that a function returns; ``None`` where it is not so simple.  ``given``: the names of its arguments."""
     code = getattr(function, "__code__", None)
     if code is None or len(code.co_code) > LONGEST or code.co_freevars:
         return None
@@ -108,7 +108,7 @@ class WithoutTypes(ast.NodeTransformer):
 
 
 class Renamed(ast.NodeTransformer):
-    """Calls parameters what they are given; gives what a function has of its module a name of that module's, and notes it."""
+    """Puts the arguments in place of parameters; gives what a function has of its module a name of that module's, and notes it."""
 
     def __init__(self, function: Callable[..., Any], given: tuple[str, ...], names: dict[str, object]) -> None:
         code = function.__code__

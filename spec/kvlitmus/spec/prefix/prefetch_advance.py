@@ -31,7 +31,7 @@ def put(state: State, tiers: Tiers) -> State:
 
 
 def put_prefetches(state: State, **values: Any) -> State:
-    """The state with prefetches of which this is otherwise."""
+    """The state with these fields of its prefetches replaced."""
     tiers = tiers_of(state)
     return put(state, tiers._replace(prefetches=tiers.prefetches._replace(**values)))
 

@@ -40,7 +40,7 @@ def legal_values(kind: type[Any]) -> Mapping[str, Values]:
 
 
 def checked(name: str) -> Callable[[Kind], Kind]:
-    """A decorator for a dataclass: its objects refuse fields that there are none, and values that are not legal.
+    """A decorator for a dataclass: its objects refuse unknown fields, and values that are not legal.
 
     ``name`` is how messages call an object.  The constructor raises ``TypeError`` for an unknown field, ``ValueError``
     for a value.

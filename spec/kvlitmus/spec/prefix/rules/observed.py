@@ -31,7 +31,7 @@ def said_yes(answer: object) -> bool:
 
 @fact(0)
 def told_units(answer: int) -> Tokens:
-    """How many units the cache says: that it evicted, that came free, that a prefetch has added."""
+    """How many units the cache tells of: that it evicted, that came free, or that a prefetch has added."""
     return Tokens(answer)
 
 
