@@ -366,13 +366,13 @@ class RecordedChecker(Checker):
             super().answered(call, answer, state, pools, known)
 
     def by_what_is_certain(
-        self, call: Any, answer: Any, before: Any, after: Any, known: Any = None, pools: Any = None
+        self, call: Any, answer: Any, before: Any, after: Any, state: Any = None, pools: Any = None
     ) -> None:
         """Evaluate the rules that speak of nothing but this."""
-        inputs = {"setting": self.setting, "state": known, "expected": certain.Nothing(), "then": certain.Nothing()}
-        if isinstance(known, RanksState):
-            inputs["state"] = known._replace(seen=())
-        elif not isinstance(known, HashLedger):
+        inputs = {"setting": self.setting, "state": state, "expected": certain.Nothing(), "then": certain.Nothing()}
+        if isinstance(state, RanksState):
+            inputs["state"] = state._replace(seen=())
+        elif not isinstance(state, HashLedger):
             inputs["state"] = certain.SeenState(before)
         seen = {"call": call, "answer": answer, "before": before, "after": after, "pools": pools}
         inputs |= {
