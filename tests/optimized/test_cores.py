@@ -285,6 +285,8 @@ def test_a_core_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(cores.VARIABLE, raising=False)
     assert FlatCache(CacheConfig()).core == "python"
     assert cores.report() == "python: there is no native core: nobody built it"
+    monkeypatch.setenv(cores.VARIABLE, "native")
+    assert cores.main() == 2
 
 
 def test_an_installation_serves_with_the_core_that_is_named_or_says_why_not(

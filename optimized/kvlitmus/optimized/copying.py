@@ -66,7 +66,7 @@ class Copies(ABC):
     def acks(self) -> None:
         """Take note of the copies that are over, up to the first that is not."""
         queue = self.queue
-        for _ in range(len(queue)):  # what is made again by then waits for the next tick
+        for _ in range(len(queue)):  # those of now: what is made again waits for the next tick
             if not queue[0].landed:
                 break
             self.end(queue.popleft())

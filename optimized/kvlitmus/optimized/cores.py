@@ -58,7 +58,7 @@ def core_of(core: str, only_python: str = "") -> str:
 
 
 def compiled() -> Any:
-    """The compiled core; ``None`` where there is none, or where ``auto`` is another."""
+    """The compiled core; ``None`` where there is none, or where ``auto`` means the one in Python."""
     if core_of(AUTO) != NATIVE:
         return None
     from kvlitmus.optimized import _core
@@ -67,16 +67,16 @@ def compiled() -> Any:
 
 
 def report() -> str:
-    """Which core a cache has here, and why."""
+    """Which core a cache has here, and why; raises ``ValueError`` where the environment names one that isn't there."""
     core = compiled()
     if core is not None:
         return f"native: {core.__file__}"
-    why = f"there is no native core: {lacking()}"
-    return f"python: {f'{VARIABLE} says so' if wanted(AUTO) == PYTHON else why}"
+    why = f"{VARIABLE} says so" if wanted(AUTO) == PYTHON else f"there is no native core: {lacking()}"
+    return f"python: {why}"
 
 
 def main() -> int:
-    """Say it; 2 where the environment names no core."""
+    """Say it; 2 where the environment names no core, or one that isn't there."""
     try:
         sys.stdout.write(f"{report()}\n")
     except ValueError as error:

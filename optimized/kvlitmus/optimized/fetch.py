@@ -154,7 +154,7 @@ class Fetches:
         plan = self.planner.plan_prefetch(ask, side)
         if plan.refusal is not None:
             return False
-        operation.held = side.taken  # the plan's slots
+        operation.held = side.taken  # the pages of the plan's slots, which needn't be spelled out
         operation.start += plan.key_start
         operation.asked, operation.accounted = plan.key_length, plan.accounted
         return True

@@ -180,6 +180,7 @@ class HierarchicalCache(TieredCache):
         self.calls.changed = True
         if not self.stepped:
             self.drain()
+        # At most ticks most of these have nothing to do, and a call costs more than a look.
         if self.backups.queue:
             self.backups.acks()
         if self.loads.queue:

@@ -47,7 +47,7 @@ class HostTier:
             self.releasing.append(pages)
 
     def free_released(self) -> None:
-        """Free what was released: there is some."""
+        """Free what was released, which must be something."""
         pages, self.releasing = np.concatenate(self.releasing), []
         self.pool.give_back(pages)
 

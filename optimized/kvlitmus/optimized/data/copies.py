@@ -192,11 +192,11 @@ class PageCopy:
         source_pages, target_pages: as many each, no target twice.  Raises ``ValueError`` for different lengths and
         ``IndexError`` for a page that is not there.
         """
-        core, most, of = self.core, self.source.pages, self.target.pages
-        if core is not None and core.within(source_pages, most) and core.within(target_pages, of):
+        core, source_limit, target_limit = self.core, self.source.pages, self.target.pages
+        if core is not None and core.within(source_pages, source_limit) and core.within(target_pages, target_limit):
             source, target = source_pages, target_pages
         else:
-            source, target = _numbers(source_pages, most), _numbers(target_pages, of)
+            source, target = _numbers(source_pages, source_limit), _numbers(target_pages, target_limit)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
         if not self.on_device or not len(source):

@@ -8,8 +8,8 @@
 namespace kvlitmus {
 namespace {
 
-// Copies a chunk past the processor's caches, where it knows how to: nobody reads it soon, and what it would drive out the
-// scheduler needs next.  They are there for other threads after `streamed`.
+// Copies a chunk past the processor's caches, where it knows how to: nobody reads it soon, and the scheduler needs next
+// what it would drive out.  Other threads see such chunks after `streamed`.
 void copy_chunk(char* to, const char* from, size_t bytes) {
 #ifdef __SSE2__
     constexpr size_t LINE = 64, AHEAD = 8 * LINE;
