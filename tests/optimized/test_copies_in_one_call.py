@@ -276,21 +276,35 @@ def test_pages_without_names_stay_out_of_storage() -> None:
     ends(cache)
 
 
-@pytest.mark.parametrize("good", range(3))
-def test_where_memory_is_short_the_puts_before_go_on_and_the_others_wait(good: int) -> None:
-    cache = backed()
+def named(cache: HierarchicalCache, good: int, error: type[BaseException]) -> None:
+    """A page in the midst is stored, so there are two parts to put; so many are named, and the next one raises this."""
     cache.tree.set_flags([Run(cache.match(PROMPT).place.branch, 2, 3)], STORED)
     names, left = cache.puts.names, iter(range(good))
 
-    def short(place: Any, lo: int) -> Sequence[str]:
+    def some(place: Any, lo: int) -> Sequence[str]:
         if next(left, None) is None:
-            raise MemoryError
+            cache.puts.names = names
+            raise error
         return names(place, lo)
 
-    cache.puts.names = short
+    cache.puts.names = some
+
+
+@pytest.mark.parametrize("good", range(3))
+def test_where_memory_is_short_the_puts_before_go_on_and_the_others_wait(good: int) -> None:
+    named(cache := backed(), good, MemoryError)
     assert begun(cache, PROMPT) == [2, 3][:good]
-    cache.puts.names = names
+    cache.puts.names = cache.names.names
     assert begun(cache, PROMPT) == [2, 3][good:]
+    ends(cache)
+
+
+@pytest.mark.parametrize("good", range(2))
+def test_an_interrupt_while_a_close_names_pages_keeps_none_from_the_next_close(good: int) -> None:
+    named(cache := backed(), good, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cache.close()
+    assert cache.close() == []
     ends(cache)
 
 

@@ -34,10 +34,20 @@ void put_part(PyObject* self, const Array<Span>& part, PyObject* names_of, PyObj
     note(pool_at(self));
 }
 
+// Nobody hears of these puts, for an exception is set: they are over.
+void undo(PyObject* self, const Ref& begun) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(begun.get()); ++at)
+        if (!Ref(end_put(self, PyTuple_GET_ITEM(PyList_GET_ITEM(begun.get(), at), 1)))) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
 }  // namespace
 
 // begin_puts(runs, names): of backed pages that follow one another, (place, runs, host pages, names) of each part whose put
-// begins.  `names(place, lo)` may run anything, and raises TypeError where there are none.  Without memory no more begin.
+// begins.  `names(place, lo)` may run anything, and raises TypeError where there are none.  Without memory no more begin;
+// where anything else is raised, none has.
 PyObject* begin_puts(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     if (!given_as_many(count, 2, "begin_puts")) return nullptr;
     Ref begun(PyList_New(0));
@@ -62,7 +72,10 @@ PyObject* begin_puts(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         tree.pin(runs.begin(), runs.size(), -1);
         return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
     }));
-    if (!made && !PyErr_ExceptionMatches(PyExc_MemoryError)) return nullptr;
+    if (!made && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        undo(self, begun);
+        return nullptr;
+    }
     PyErr_Clear();
     return begun.release();
 }
