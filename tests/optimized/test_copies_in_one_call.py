@@ -17,7 +17,7 @@ from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.calls import TornCache
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.mover import NullMover, NullTicket, PageArray
-from kvlitmus.optimized.work import BACKUP
+from kvlitmus.optimized.work import BACKUP, Work
 
 pytestmark = pytest.mark.usefixtures("each_core")
 
@@ -326,3 +326,21 @@ def test_whatever_is_done_while_pages_are_named_each_is_put_once_or_not_at_all(e
     cache.puts.names = put_meanwhile if each_core == "native" else names  # step by step it is taken for waiting
     assert not cache.jobs() and begun(cache, PROMPT) == [6]
     ends(cache)
+
+
+@pytest.mark.parametrize("kind", ["copy", "put"])
+def test_what_has_begun_and_finds_no_memory_to_be_followed_tears_the_cache(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = backed() if kind == "put" else cache_of(Asked())
+    given = cache.match(PROMPT).pages if kind == "put" else cache.pool.take(len(PROMPT))
+    assert given is not None
+
+    def short(*given: Any) -> Work:
+        raise MemoryError
+
+    monkeypatch.setattr("kvlitmus.optimized.work.Work", short)
+    with pytest.raises(TornCache):
+        cache.insert(PROMPT, given)
+    with pytest.raises(TornCache):
+        cache.tick()

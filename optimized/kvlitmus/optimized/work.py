@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kvlitmus.optimized.calls import TornCache
 from kvlitmus.optimized.mover import Mover, PageArray, Ticket
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Place, Run, Units
@@ -135,7 +136,10 @@ class WorkTable:
     ) -> Work:
         """New work; its number is never used again."""
         self.last += 1
-        work = self.works[self.last] = Work(self.last, kind, place, runs, device_pages, host_pages, ticket)
+        try:
+            work = self.works[self.last] = Work(self.last, kind, place, runs, device_pages, host_pages, ticket)
+        except MemoryError as error:  # whoever went on without it would leave its pages busy for ever
+            raise TornCache("no memory to follow what has begun: reset(abort=True) the cache") from error
         return work
 
     def aside(self, kind: str, place: Place) -> Work:
