@@ -9,6 +9,7 @@ import __future__
 
 import ast
 import functools
+import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
@@ -38,7 +39,7 @@ class Expression(NamedTuple):
 def expression(function: Callable[..., Any], given: tuple[str, ...] = ()) -> Expression | None:
     """The expression that a function returns; ``None`` where it is not so simple.  ``given``: the names of its arguments."""
     code = getattr(function, "__code__", None)
-    if code is None or len(code.co_code) > LONGEST or code.co_freevars:
+    if code is None or len(code.co_code) > LONGEST or code.co_freevars or code.co_flags & inspect.CO_VARARGS:
         return None
     node = definition(code)
     value = None if node is None else returned(node.body)
