@@ -219,16 +219,16 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
 
 
 def test_x_stops_at_the_first_cause_and_shows_that_alone(capsys: Capture) -> None:
-    code, data = report_of(BROKEN, "-x", "--junit", "r.xml")
+    code, data = report_of(BROKEN, "-x", "--junit", "r.xml", "--report", "r.html")
     out = capsys.readouterr().out
     assert code == 1
-    assert [one["rules"][0] for one in data["findings"]] == ["LOCK-02"]
-    assert len(data["findings"][0]["calls"]) <= 4
+    assert [(one["rules"][0], len(one["calls"]) <= 4) for one in data["findings"]] == [("LOCK-02", True)]
     assert data["totals"]["items"] < data["totals"]["items_planned"] / 4
     assert out.count("\ncause lock-") == 1 and "stopped at the first cause, after" in out
     assert "inconclusive" in set(verdicts(data).values()), "what was not reached is not called passed"
     xml = Path("r.xml").read_text()
     assert (xml.count("<failure"), xml.count("<error")) == (1, 0)
+    assert Path("r.html").read_text().count('class="finding play"') == 1
     assert main(["run", BROKEN, "-x", "--baseline", "none.toml"]) == 2
     assert main(["run", "-x", *ONE, "--steps", "0", "--pack", "pool"]) == 0, "nothing to stop at"
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.report import document, junit, saved, summary
+from kvlitmus.conformance.report import document, drawn, junit, saved, summary
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
 from kvlitmus.conformance.run.cause import cause_of
@@ -412,3 +412,15 @@ def test_a_torn_file_is_told_in_one_line(raw: bytes, complaint: str, capsys: Cap
     assert re.fullmatch(rf"kvlitmus: bad\.json: .*{complaint}.*\n", capsys.readouterr().err)
     assert main(["report", "gone.json"]) == 2
     assert "gone.json: expected a file that can be read, got No such file" in capsys.readouterr().err
+
+
+def test_a_page_tells_every_verdict_what_is_broken_first_and_draws_each_finding() -> None:
+    run = make_run(evil_result(), evil_error())
+    page = drawn.render(run)
+    page.encode()  # half of a surrogate pair could not be written
+    rows = re.findall(r"<tr><td>([A-Z0-9-]+)</td><td>([^<]*)</td><td>([^<]*)</td><td>([^<]*)</td></tr>", page)
+    assert rows[:2] == [(id, "violated", "0", run.rules[id].title) for id in ("TREE-02", "TREE-03")]
+    assert rows[-1] == ("POOL-01", "passed", "7", run.rules["POOL-01"].title)
+    told = {one.rule: one.reason for one in run.verdicts}
+    assert len(rows) == len(told) and ("POOL-05", "not applicable", "0", told["POOL-05"]) in rows
+    assert page.count('class="finding play"') == 1 and "<script>alert" not in page
