@@ -290,8 +290,8 @@ class PageCopy:
         elif not loops.runs_join:
             starts, lengths = np.arange(len(tables)), np.ones(len(tables), np.int64)
         from_pages, to_pages = tables.source[starts].astype(np.int64), tables.target[starts].astype(np.int64)
-        sources = self.source.address + loops.source + from_pages * loops.page.source
-        targets = self.target.address + loops.target + to_pages * loops.page.target
+        sources = self.source.address + from_pages * loops.page.source
+        targets = self.target.address + to_pages * loops.page.target
         sizes = lengths * loops.chunk
         axes = [axis for axis in (loops.layer,) if axis] + list(loops.axes)
         for number, axis in enumerate(axes):
@@ -303,7 +303,7 @@ class PageCopy:
 
     def _by_core(self, tables: Tables, lo: int, hi: int) -> None:
         loops, layer = self.loops, self.loops.layer
-        source, target = self.source.address + loops.source, self.target.address + loops.target
+        source, target = self.source.address, self.target.address
         axes: tuple[Axis, ...] = loops.axes
         if layer:
             source, target = source + lo * layer.source, target + lo * layer.target
@@ -356,5 +356,4 @@ def _view(pool: KVPool, loops: Nest, side: int) -> torch.Tensor:
     steps += [(axis.extent, axis[side]) for axis in loops.axes]
     sizes = (*(extent for extent, _ in steps), loops.chunk // width)
     strides = (*(step // width for _, step in steps), 1)
-    offset = (loops.source if side == 1 else loops.target) // width
-    return pool.words(width).as_strided(sizes, strides, offset)
+    return pool.words(width).as_strided(sizes, strides)

@@ -192,12 +192,11 @@ class PagedCopy:
         if (source | target) % loops.unit:
             raise ValueError(f"pools must be aligned to {loops.unit} bytes (got {source:#x}, {target:#x})", loops.unit)
         run, layers = self._run, loops.layer.extent if loops.layer else 1
-        begin, end = source + loops.source, target + loops.target
 
         def start(
             sources: int, targets: int, count: int, stream: int, counters: int = 0, flags: int = 0, epoch: int = 0
         ) -> None:
-            run(begin, end, sources, targets, count, layers, counters, flags, epoch, stream=stream)
+            run(source, target, sources, targets, count, layers, counters, flags, epoch, stream=stream)
 
         return start
 
@@ -232,7 +231,7 @@ class PagedCopy:
             raise ValueError(f"signals must be given exactly where they are compiled in (signal={self.signal})")
         if signals is not None and count > self.most:
             raise ValueError(f"a copy with signals has at most {self.most} pages (got {count})", count)
-        begin = (source + loops.source + lo * layer.source, target + loops.target + lo * layer.target)
+        begin = (source + lo * layer.source, target + lo * layer.target)
         said = (signals.counters + 4 * lo, signals.flags + 4 * lo, signals.epoch) if signals else (0, 0, 0)
         for first in range(0, count, self.most):
             some = min(self.most, count - first)

@@ -72,17 +72,14 @@ class Nest:
 
     chunk: bytes of a run contiguous on both sides.  axes: the loops within one page and layer, outermost first, at
     most three; if ``layer`` is ``None``, the layers are among them or within the chunk, then at most four.  layer:
-    the loop over layers, kept apart so that a copy can go layer by layer.  page: strides from page to page. source,
-    target: where the first layer begins, in bytes from the start of each pool. unit: the widest access (16, 8, 4, 2
-    or 1 bytes) that every chunk's start and length are multiples of.
+    the loop over layers, kept apart so that a copy can go layer by layer.  page: strides from page to page. unit: the
+    widest access (16, 8, 4, 2 or 1 bytes) that every chunk's start and length are multiples of.
     """
 
     chunk: int
     axes: tuple[Axis, ...]
     layer: Axis | None
     page: Axis
-    source: int
-    target: int
     unit: int
 
     @property
@@ -104,17 +101,9 @@ class Nest:
         return count
 
 
-def nest(
-    shape: KVShape, source: Strides, target: Strides, *, lo: int = 0, hi: int | None = None, by_layer: bool = False
-) -> Nest:
-    """The loops of a copy of the layers ``[lo, hi)``; with ``by_layer`` the layers stay an outermost loop of their own.
-
-    Raises ``ValueError`` for layers that are not there.
-    """
-    hi = shape.layers if hi is None else hi
-    if not 0 <= lo < hi <= shape.layers:
-        raise ValueError(f"layers must be within 0 to {shape.layers} (got {lo} to {hi})", lo, hi)
-    layer = Axis(hi - lo, source.layer, target.layer)
+def nest(shape: KVShape, source: Strides, target: Strides, *, by_layer: bool = False) -> Nest:
+    """The loops of a copy of all layers; with ``by_layer`` these stay an outermost loop of their own."""
+    layer = Axis(shape.layers, source.layer, target.layer)
     axes = [
         Axis(shape.components, source.component, target.component),
         Axis(shape.page_size, source.token, target.token),
@@ -126,11 +115,10 @@ def nest(
     # Outer loops first, as the target lies: neighbouring writes make full bursts.
     axes = _join(sorted(axes, key=lambda axis: (axis.target, axis.source), reverse=True))
     page = Axis(0, source.page, target.page)
-    begin = (lo * source.layer, lo * target.layer)
-    steps = [chunk, *begin, page.source, page.target, layer.source, layer.target]
+    steps = [chunk, page.source, page.target, layer.source, layer.target]
     steps += [step for axis in axes for step in axis[1:]]
     unit = next(width for width in (16, 8, 4, 2, 1) if all(step % width == 0 for step in steps))
-    return Nest(chunk, tuple(axes), layer if by_layer else None, page, *begin, unit)
+    return Nest(chunk, tuple(axes), layer if by_layer else None, page, unit)
 
 
 def _absorb(chunk: int, axes: list[Axis]) -> tuple[int, list[Axis]]:
