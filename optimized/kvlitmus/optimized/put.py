@@ -18,7 +18,7 @@ import numpy as np
 
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.storage.base import PageStore
-from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Branch, Place, Run, Tree
+from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Place, Run, Tree
 from kvlitmus.optimized.work import NO_PAGES, PUT, Runner, Work, WorkTable
 
 
@@ -106,15 +106,13 @@ class Puts:
     # -- all at once ---------------------------------------------------------------------------
 
     def findable(self) -> Iterator[Run]:
-        """All pages that storage could be asked for: with host copies, and all before them have some."""
-        found: dict[Branch, int] = {}
+        """All pages that storage could be asked for: those with host copies, for all before them have some as well.
+
+        A host copy that another one stands behind is copied again where its backup failed (:mod:`.backup`).
+        """
         for branch in self.tree.branches():
-            parent, backed = branch.parent, 0
-            if parent is not None and (parent.parent is None or found.get(parent, 0) >= branch.at):
-                bare = self.tree.host_run(Run(branch, 0, branch.n)) < 0
-                backed = int(np.argmax(bare)) if bare.any() else branch.n
-            if backed:
-                found[branch] = backed
+            bare = self.tree.host_run(Run(branch, 0, branch.n)) < 0
+            if backed := int(np.argmax(bare)) if bare.any() else branch.n:
                 yield Run(branch, 0, backed)
 
     def start_all(self) -> None:

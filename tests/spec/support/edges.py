@@ -161,6 +161,10 @@ BACKUPS = (
     has_room(False, (A, C), 0),
     has_room(True, (A,), 0),
     has_room(True, (A, C), 1),
+    *(
+        row("prefix.work_unseen.protected", says, state=USED, then=USED._replace(tiers=Tiers()), setting=setting(3, **how))
+        for says, how in (({A}, {**RECLAIMS, "write": "write_through"}), (set(), RECLAIMS))
+    ),
     acked([job(8, "backup")], work(7, "backup", 6)),
     acked([], work(7, "backup", 6, landed=True)),
     acked([], work(7, "put", 6)),
