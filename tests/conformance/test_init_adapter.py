@@ -20,8 +20,9 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.cli.commands import smoke
 from kvlitmus.conformance.cli.commands.session import Session
-from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of, template
 from kvlitmus.conformance.ports.template import PAGES, READ_BY, Port, all_ports, generate
+from kvlitmus.conformance.ports.template_words import WIDTH
 from kvlitmus.conformance.report.form import rows
 from kvlitmus.conformance.run.engine import UNFILLED, run_item
 from kvlitmus.conformance.run.plan import configs_of
@@ -178,6 +179,16 @@ def test_every_port_and_every_method_is_written() -> None:
             assert ast.get_docstring(written[name]), name
             given = [*written[name].args.args, *written[name].args.kwonlyargs]
             assert tuple(one.arg for one in given) == method.__code__.co_varnames[: len(given)], name
+
+
+@pytest.mark.parametrize(("more", "whole"), [(0, True), (1, False)])
+def test_what_fits_no_line_is_told_up_to_its_semicolon(more: int, whole: bool) -> None:
+    def asked(self: object) -> None:
+        raise NotImplementedError
+
+    line = f'        """Short; {"x" * (WIDTH - 22 + more)}."""'
+    asked.__doc__ = line.strip(' "')
+    assert list(template.method_lines(asked, "mine", {}))[1] == (line if whole else '        """Short."""')
 
 
 def test_every_choice_is_written_where_a_port_reads_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -570,3 +571,13 @@ def test_one_rank_alone_can_not_lack_a_call() -> None:
     with pytest.raises(Violation) as found:
         ranks.ask(checker, "load", (1,))
     assert found.value.rules == ("PORT-01",)
+
+
+def test_the_clock_of_a_rank_only_goes_on() -> None:
+    """By one to a second more than a prefetch may take."""
+    checker = with_states(RankedSpecimen())
+    limit, clocks = checker.ranks_state.world.limit, [0]
+    for a in range(2 * limit + 2):
+        actions.clock(Caller(checker), a, 0, 0)
+        clocks.append(checker.ranks_state.own[0].clock)
+    assert {after - before for before, after in pairwise(clocks)} == set(range(1, limit + 2))

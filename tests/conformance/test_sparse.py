@@ -313,3 +313,11 @@ def test_a_buffer_that_takes_all_of_the_device_has_room() -> None:
     for device, fits in ((most, True), (most - 1, False)):
         pool.pool = pool.pool._replace(device=Tokens(device))
         assert pool.has_room(5) is fits, device
+
+
+@pytest.mark.parametrize(("ratio", "at_once"), [(1, 2), (2, 3), (4, 3)])
+def test_either_the_device_or_the_host_has_too_little_for_long_sequences(ratio: int, at_once: int) -> None:
+    """The device has buffers for two at once; where tokens are compressed for three, and the host pages for fewer."""
+    pool = ReferenceSparse(Config(page_size=4, pages=11, pool="sparse"), "", ratio).pool
+    _, buffer = pool.buffer_bounds(pool.hosted(pool.width))
+    assert isinstance(pool.device, int) and pool.device // buffer == at_once

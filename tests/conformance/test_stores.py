@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,9 @@ from kvlitmus.conformance.adapters.stores.dying import die_while
 from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter
 from kvlitmus.conformance.adapters.stores.file import target as file_store
 from kvlitmus.conformance.adapters.stores.target import WITHOUT_YARD, StoreTarget
+from kvlitmus.conformance.checker.calls import stores as store_calls
+from kvlitmus.conformance.generate.actions import stores as actions
+from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run import engine, plan
@@ -362,3 +366,12 @@ def test_a_server_in_use_is_left_as_it_was() -> None:
     assert set(mine.ask(b"KEYS", b"*")) == before
     mine.ask(b"DEL", b"mine")
     mine.close()
+
+
+@pytest.mark.parametrize(("b", "read"), [(1, 0), (128, 1)])
+def test_what_is_damaged_is_read_or_else_first_put(b: int, read: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(store_calls, "damage", lambda *given: True)
+    monkeypatch.setattr(store_calls, "get", lambda *given: asked.append(given))
+    actions.damage(Caller(cast("Any", SimpleNamespace(config=Config()))), 0, b, 0)
+    assert len(asked) == read

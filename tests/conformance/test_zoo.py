@@ -22,10 +22,11 @@ from kvlitmus.spec.interface import Begun, Event
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.units import Key, Unit
-from kvlitmus.zoo import page_map, partial_reuse, sparse_map
+from kvlitmus.zoo import both_ends, cost_host, page_map, partial_reuse, sparse_map
 from kvlitmus.zoo.block_copies import CountedTable, HeadsFirst
 from kvlitmus.zoo.block_requests import BlockRequests, BlockRequestsTarget
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockRequest, BlockTable, namespace_of
+from kvlitmus.zoo.eager_host import PageObject
 from kvlitmus.zoo.page_map import PageMap
 from kvlitmus.zoo.partial_reuse import PartialReuse
 from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
@@ -515,3 +516,17 @@ def test_sixty_rules_have_something_to_say_of_a_block_table() -> None:
         for item in items(configs_of(target), target.profile, steps=4_000):
             said += run_item(target, item, Options(depth=depth)).evaluated  # where the premise was true
     assert len([rule for rule, times in said.items() if times >= 100]) >= 60, said
+
+
+def test_the_free_pages_of_both_ends_are_taken_from_both() -> None:
+    bits = both_ends.Bits(1, 5)
+    assert [bits.take(1), bits.take(2), bits.take(1), bits.take(2), bits.take(1)] == [[1], [4, 5], [2], None, [3]]
+
+
+def test_what_a_page_saves_is_above_the_floor_of_the_tier_that_it_would_leave() -> None:
+    cache = cost_host.CostHost(Config(pages=4, host_pages=4))
+    pages = [PageObject(None, None, (1,), device=1, host=1), PageObject(None, None, (2,), host=2)]
+    cache.credit = {id(page): (1, 5, 100) for page in pages}
+    assert [cache.worth(page) - cost_host.COST for page in pages] == [5, 100]
+    assert cache.victim(pages) is pages[0]
+    assert (cache.floor["device"] > 0, cache.floor["host"]) == (True, 0)

@@ -83,6 +83,7 @@ def acked(says: list[Any], under_way: Any) -> Row:
 
 WAITS = {"backup_moment": "tick"}
 USED = EMPTY._replace(device=Tier({A: Page(Name(1), PageNo(3), Tick(0), Tick(0), hits=1)}, Tick(0)))
+HOSTED = USED._replace(tiers=Tiers())
 
 
 def at_the_tick(says: Any, free: int = 1, below: Tiers | None = None, **profile: Any) -> Row:
@@ -162,7 +163,7 @@ BACKUPS = (
     has_room(True, (A,), 0),
     has_room(True, (A, C), 1),
     *(
-        row("prefix.work_unseen.protected", says, state=USED, then=USED._replace(tiers=Tiers()), setting=setting(3, **how))
+        row("prefix.work_unseen.protected", says, state=USED, then=HOSTED, setting=setting(**how))
         for says, how in (({A}, {**RECLAIMS, "write": "write_through"}), (set(), RECLAIMS))
     ),
     acked([job(8, "backup")], work(7, "backup", 6)),
