@@ -9,7 +9,7 @@ the sources of the compiled core.  First the tests by day run once with a mark a
 there; a default argument or a decorator is met by each import, so its mark is where the function is called, or an
 object of the class is made.  Then each slip is planted and the tests that get there run, the quickest of each file
 first, up to one that fails.  Tests that compare the source with what was written down about it (:data:`PINS`) would
-fail whatever is changed, and are left out.
+fail whatever is changed, and are left out.  Of :data:`HARMLESS` slips nobody need notice any.
 
 It plants in the checkout that it is in, so that subprocesses see the slip as well, and puts back what was there.
 Nothing that git knows may have been changed.  The result (``--json``) is continued by the same command.
@@ -47,6 +47,20 @@ AT_ONCE = 400
 """So many tests are asked before the next ones are."""
 FIRST = 2
 """So many tests of each file come before all others."""
+OF_RELEASES = re.compile(r"/adapters/(sglang|vllm)/")
+"""Files of which some parts run only beside somebody's release: no test by day gets there."""
+HARMLESS = {
+    "conformance/kvlitmus/conformance/isolation/parent.py: 0 → 1": "nobody waits for a process whose parent is gone",
+    "conformance/kvlitmus/conformance/litmus/sparse/staging.py: checker.size + 1 → checker.size - 1": (
+        "a shorter prompt is staged, too; the next litmus test stages longer ones"
+    ),
+    "spec/kvlitmus/spec/ranks/calls.py: RankStart | RankLocal → RankStart": "a type that annotations alone name",
+    "conformance/kvlitmus/mutants/components/writes.py: "
+    "all((name in at.places for name, at in self.copier.needs(node))) → False": (
+        "the mutant errs more often, and falls to the rule that it names"
+    ),
+}
+"""Slips that change nothing that anybody could rely on, and why."""
 MARK = "kvlitmus_reach"
 """The module that notes which test gets where; for a while it lies beside the specification."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -416,11 +430,20 @@ def main(arguments: Sequence[str]) -> int:
         by = noticed(one, tests, given.json.parent)
         data["slips"][one.id] = {"line": one.line, "by": by, "reached": len(tests)}
         save(given.json, data)
-        told = by or f"NOBODY of {len(tests)}"
+        told = by or excuse(one, len(tests)) or f"NOBODY of {len(tests)}"
         print(f"{number} {one.file}:{one.line}: {one.before} → {one.after}: {told}, {time.monotonic() - started:.0f} s")
-    left = [id for id, found in data["slips"].items() if not found["by"]]
-    print(f"{len(data['slips'])} slips, {len(data['slips']) - len(left)} noticed", *left, sep="\n")
+    missed = [one for one in ones if not data["slips"][one.id]["by"]]
+    left = [one.id for one in missed if not excuse(one, data["slips"][one.id]["reached"])]
+    noticed_by_some, excused = len(ones) - len(missed), len(missed) - len(left)
+    print(f"{len(ones)} slips, {noticed_by_some} noticed, {excused} excused", *left, sep="\n")
     return int(bool(left))
+
+
+def excuse(one: Slip, reached: int) -> str:
+    """Why nobody need notice a slip; nothing, where somebody should."""
+    if not reached and OF_RELEASES.search(one.file):
+        return "it needs a release, which the tests at night have"
+    return HARMLESS.get(one.id, "")
 
 
 def save(file: Path, data: Mapping[str, Any]) -> None:
