@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvlitmus.conformance.checker.calls import misuse
 from kvlitmus.conformance.checker.calls.prefix.tier import merge
 from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.naming import Naming
@@ -447,3 +448,10 @@ def test_muted_rules_are_not_judged() -> None:
     assert not result.evaluated["POOL-12"]
     assert not {rule for found in result.findings for rule in found.rules} & options.muted
     assert replace(options, reruns=1).muted == options.muted
+
+
+def test_calls_after_misuse_evaluate_once_that_the_cache_goes_on() -> None:
+    checker = make_checker(target, CONFIGS[0], Options())
+    for times in (1, 2):
+        misuse.go_on(checker, lambda: None)
+        assert checker.evaluated[misuse.GOES_ON] == times
