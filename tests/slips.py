@@ -28,6 +28,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -317,7 +318,10 @@ class Reach(NamedTuple):
     seconds: dict[str, float]
 
     def of(self, number: int, slip: Slip) -> list[str]:
-        """The tests that may notice a slip, in the order in which they are asked: some of each file come first."""
+        """The tests that may notice a slip, in the order in which they are asked: some of each file come first.
+
+        Where all are, those of files that name the module of the slip are before all others.
+        """
         found = self.tests.get(number, [])
         if not slip.file.endswith(".py"):
             found = [test for test in self.seconds if test.startswith("tests/optimized/")]
@@ -326,12 +330,25 @@ class Reach(NamedTuple):
         elif "" in found:
             found = list(self.seconds)
         turns: dict[str, int] = defaultdict(int)
+        named = re.compile(rf"\b{Path(slip.file).stem}\b")
+        near = {file for file in map(file_of, found) if named.search(text_of(file))}
         order = []
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
-            file = test.partition("::")[0]
-            order.append((turns[file] // FIRST, test))
+            file = file_of(test)
+            order.append((len(found) == len(self.seconds) and file not in near, turns[file] // FIRST, test))
             turns[file] += 1
-        return [test for _, test in sorted(order, key=lambda pair: pair[0])]
+        return [test for *_, test in sorted(order, key=lambda one: one[:2])]
+
+
+def file_of(test: str) -> str:
+    """The file of a test."""
+    return test.partition("::")[0]
+
+
+@cache
+def text_of(file: str) -> str:
+    """What is in a file; nothing, if it is gone."""
+    return (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
 
 
 def reach(ones: Sequence[Slip]) -> Reach:
@@ -385,7 +402,7 @@ def failing(one: Slip, tests: Sequence[str], folder: Path) -> str:
             some = tests[first : first + AT_ONCE]
             told = asked(some, folder)
             if told.returncode == pytest.ExitCode.USAGE_ERROR:  # of these tests some aren't there any more
-                told = asked([*dict.fromkeys(test.partition("::")[0] for test in some)], folder)
+                told = asked([*dict.fromkeys(map(file_of, some))], folder)
             if told.returncode:
                 lines = [line for line in told.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
                 return lines[0] if lines else (told.stdout + told.stderr)[-200:]
