@@ -56,12 +56,11 @@ HARMLESS = {
     "conformance/kvlitmus/conformance/litmus/sparse/staging.py: checker.size + 1 → checker.size - 1": (
         "a shorter prompt is staged, too; the next litmus test stages longer ones"
     ),
-    "conformance/kvlitmus/conformance/support/compact.py: made is None → made is not None": "the same text, more slowly",
+    "conformance/kvlitmus/conformance/support/compact.py: made is None → made is not None": "the same text, later",
     "conformance/kvlitmus/mutants/components/writes.py: "
     "all((name in at.places for name, at in self.copier.needs(node))) → False": (
         "the mutant errs more often, and falls to the rule that it names"
     ),
-    "optimized/kvlitmus/optimized/jit.py: True → False": "the same function, compiled once more by each process",
     "optimized/kvlitmus/optimized/storage/file.py: set(shard) <= DIGITS → set(shard) < DIGITS": (
         "two digits are never all that there are"
     ),
