@@ -67,6 +67,8 @@ HARMLESS = {
     "reference/kvlitmus/reference/prefix/event.py: before.device is not after.device → True": (
         "a shortcut: of a tier that is the same there is nothing to tell"
     ),
+    "spec/kvlitmus/spec/interface/ranks.py: 0 → 1": "of what happens without pages nobody reads how many",
+    "spec/kvlitmus/spec/prefix/work_calls.py: 0 → 1": "the judge always says how many pages storage has",
     "spec/kvlitmus/spec/ranks/calls.py: RankStart | RankLocal → RankStart": "a type that annotations alone name",
     "spec/kvlitmus/spec/words/names.py: 1 → 2": "no unit is that small either",
 }

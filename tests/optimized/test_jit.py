@@ -18,7 +18,8 @@ def test_machine_code_is_kept_beside_the_source(tmp_path: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert jitted(module.double)(21) == 42
+    double: Any = jitted(module.double)
+    assert double(21) == 42 and double.targetoptions["nogil"]
     assert list((tmp_path / "__pycache__").glob("doubles.double*.nbi"))
 
 
@@ -26,5 +27,5 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same() -> None:
     names: dict[str, Any] = {}
     exec(compile(SOURCE, "/no/such/folder/doubles.py", "exec"), names)
     double = jitted(names["double"])
-    assert double(21) == 42
+    assert double(21) == 42 and double.targetoptions["nogil"]
     assert double.signatures

@@ -13,7 +13,7 @@ import pytest
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.reference.prefix.hashing import page_hashes
-from kvlitmus.spec.words.schemes import SGLANG_1
+from kvlitmus.spec.words.schemes import KVLITMUS_2, SGLANG_1
 from kvlitmus.spec.words.units import Key
 from tests.optimized.support.fake_redis import serving
 
@@ -96,3 +96,8 @@ def test_an_old_file_in_a_new_files_place_is_a_miss_and_is_replaced(tmp_path: Pa
     assert new.get(NEW_NAMES) == [None, None]
     assert new.put(NEW_NAMES, NEW) == [True, True]
     assert new.get(NEW_NAMES) == NEW
+
+
+def test_who_says_nothing_of_a_store_has_the_same_identity_as_ever() -> None:
+    told: dict[str, Any] = {"model": "", "layout": "", "page_size": 0, "rank": 0, "ranks": 1, "names": KVLITMUS_2.name}
+    assert Identity().digest == Identity(**told).digest

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
 
 from kvlitmus import zoo
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.ports.template import all_ports
 from kvlitmus.conformance.report import ledger
 from kvlitmus.mutants import freedoms
 from kvlitmus.spec.interface.ports import PORTS
 from kvlitmus.spec.law.actions import ACTIONS, What
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.ledger import read
-from kvlitmus.spec.ledger.cells import Cell, Column, Line, Refusal, by, no
+from kvlitmus.spec.ledger.cells import Amount, Cell, Column, Line, Refusal, by, no
 from kvlitmus.spec.ledger.read import FREEDOMS, LEDGER, also, depths, faults, gaps, judged_on, saying
 from kvlitmus.spec.parts import all_rules
 from kvlitmus.spec.words.profile import Profile
@@ -30,6 +32,14 @@ def row(call: str, how: str = "") -> Line:
 def test_nothing_is_wrong_with_the_ledger() -> None:
     assert list(faults(RULES)) == []
     assert {one.call for one in LEDGER} == {method for port in PORTS.values() for method in port}
+
+
+def test_each_amount_is_an_operand_of_its_call() -> None:
+    methods = {name: getattr(port.protocol, name) for port in all_ports().values() for name in port.methods}
+    for one in LEDGER:
+        if one.amount is Amount.COUNT:
+            named = list(inspect.signature(methods[one.call]).parameters.values())[1:]
+            assert named[one.at].annotation == "int", one
 
 
 def profile_of(id: str) -> Profile | None:
