@@ -8,9 +8,12 @@ import pytest
 
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.prefix.components import host as model
-from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.reference.prefix.components.tree import evict
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.components.calls import Counts
+from kvlitmus.spec.prefix.components.entries import without
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, EvictHost, LoadBack
 from kvlitmus.spec.words.setting import Setting
@@ -18,55 +21,48 @@ from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.support.night import by_turns
 
 
-def copied_over(cache: Cache, setting: Setting, call: Copied) -> tuple[Cache, object]:
+def copied_over(cache: State, setting: Setting, call: Copied) -> tuple[State, object]:
     """A slip: nobody looks whether a copy has failed."""
     return model.copied(cache, setting, call._replace(ok=True))
 
 
-def evict_what_is_read(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
+def evict_what_is_read(cache: State, setting: Setting, call: EvictHost[Counts]) -> tuple[State, object]:
     """A slip: an eviction from the host takes what a copy needs."""
-    bare = {number: one._replace(host=frozenset()) for number, one in cache.copies.items()}
-    then, answer = model.evict_host(cache._replace(copies=bare), setting, call)
-    return then._replace(copies=cache.copies), answer
+    bare = {number: one._replace(host=frozenset()) for number, one in cache.under_way.items()}
+    then, answer = evict(cache._replace(under_way=bare), setting, call)
+    return then._replace(under_way=cache.under_way), answer
 
 
-def back_up_without_room(cache: Cache, setting: Setting, call: BackUp) -> tuple[Cache, object]:
+def back_up_without_room(cache: State, setting: Setting, call: BackUp) -> tuple[State, object]:
     """A slip: nothing is evicted for a backup."""
-    held = frozenset(cache.host_held)
-    pinned = {number: one._replace(host=held) for number, one in cache.copies.items()}
-    path, number = call.path, max(pinned, default=-1) + 99
-    guard = Copy(BACKUP, places={}, device=frozenset(), host=held)
-    then, answer = model.begun(
-        cache._replace(copies={**pinned, number: guard}), setting, path, call.length, call.number, load=False
-    )
-    kept = {one: copy for one, copy in then.copies.items() if one != number}
-    return then._replace(copies={one: cache.copies.get(one, copy) for one, copy in kept.items()}), answer
+    guard = Copy(BACKUP, places={}, device=frozenset(), host=frozenset(cache.places(HOST)))
+    then, answer = model.back_up(cache._replace(under_way={**cache.under_way, -1: guard}), setting, call)
+    return then._replace(under_way={one: copy for one, copy in then.under_way.items() if one != -1}), answer
 
 
-def land_again(cache: Cache, setting: Setting, call: Copied) -> tuple[Cache, object]:
+def land_again(cache: State, setting: Setting, call: Copied) -> tuple[State, object]:
     """A slip: what a copy has brought is given back at its end, as if it were there twice."""
     then, _ = model.copied(cache, setting, call)
-    one = cache.copies[call.number]
-    tier = cache.held if one.load else cache.host_held
+    one = cache.under_way[call.number]
+    there = cache.places(DEVICE if one.load else HOST)
     returned: dict[str, list[int]] = {}
     for at in one.device if one.load else one.host:
-        returned.setdefault(at[0], []).append(tier[at].place)
+        returned.setdefault(at[0], []).append(there[at])
     return then, returned
 
 
-def load_once_more(cache: Cache, setting: Setting, call: LoadBack) -> tuple[Cache, object]:
+def load_once_more(cache: State, setting: Setting, call: LoadBack) -> tuple[State, object]:
     """A slip: what a load back brings is found only when it has ended, as where copies count then."""
     then, answer = model.load(cache, setting, call)
-    held = {at: one for at, one in then.held.items() if at in cache.held}
-    return then._replace(held=held), answer
+    return without(then, DEVICE, then.places(DEVICE).keys() - cache.places(DEVICE).keys()), answer
 
 
-def evict_on_both(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
+def evict_on_both(cache: State, setting: Setting, call: EvictHost[Counts]) -> tuple[State, object]:
     """A slip: an eviction from the host frees nothing while anything is on the device too."""
-    return (cache, {}) if cache.held else model.evict_host(cache, setting, call)
+    return (cache, {}) if cache.places(DEVICE) else evict(cache, setting, call)
 
 
-SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
+SLIPS: tuple[tuple[type, Callable[..., tuple[State, object]], set[str]], ...] = (
     (Copied, copied_over, {"COMP-15", "COMP-29"}),
     (EvictHost, evict_what_is_read, {"COMP-13", "LOCK-01"}),
     (BackUp, back_up_without_room, {"COMP-36"}),
@@ -76,7 +72,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 @pytest.mark.proof
 @pytest.mark.parametrize(("kind", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None))
 def test_a_slip_in_the_reference_is_found(
-    kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
+    kind: type, slip: Callable[..., tuple[State, object]], rules: set[str]
 ) -> None:
     report = Explorer(
         Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, host=1, evicts=(1,)), with_slip(kind, slip)
@@ -87,7 +83,7 @@ def test_a_slip_in_the_reference_is_found(
 BY_NODES = Profile(component_landing="begun", component_extent="path", component_host_spares="device")
 """Copies as engines with nodes have them."""
 
-NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
+NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[State, object]], set[str]], ...] = (
     (Copied, land_again, {"COMP-29"}),
     (LoadBack, load_once_more, {"POOL-12"}),
     (EvictHost, evict_on_both, {"COMP-12"}),
@@ -99,7 +95,7 @@ NODE_SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ..
     ("kind", "slip", "rules"), by_turns(NODE_SLIPS), ids=lambda one: getattr(one, "__name__", None)
 )
 def test_a_slip_is_found_where_copies_go_by_nodes(
-    kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
+    kind: type, slip: Callable[..., tuple[State, object]], rules: set[str]
 ) -> None:
     scope = Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, profile=BY_NODES, host=1, evicts=(1,))
     assert rules & set(Explorer(scope, with_slip(kind, slip)).run().broken)

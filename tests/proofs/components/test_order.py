@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 
 import pytest
 
-from kvlitmus.reference.prefix.components import host as component_host
-from kvlitmus.reference.prefix.components import requests
-from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components.perform import perform
+from kvlitmus.reference.prefix.components.tree import cached, evict, noted
 from kvlitmus.spec.prefix.calls import Begin, Evict
 from kvlitmus.spec.prefix.components.calls import Counts, JointCall
 from kvlitmus.spec.prefix.components.order import Order, passed_over
+from kvlitmus.spec.prefix.components.state import tier_of
 from kvlitmus.spec.prefix.components.uses import worths
-from kvlitmus.spec.prefix.page import NO_DOUBT, At, Page, Tier
+from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tier
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import NO_NAME
@@ -79,23 +81,17 @@ def test_whoever_takes_the_least_is_never_accused(policy: str) -> None:
     assert accused, "and some are"
 
 
-def turned(held: Mapping[At, model.Entry]) -> Mapping[At, model.Entry]:
-    """The same entries, in the other order of use."""
-    return {at: one._replace(touched=-one.touched) for at, one in held.items()}
+def turned(cache: State, tier: str) -> State:
+    """The same cache, with the other order of use on a tier."""
+    pages = {at: one._replace(touched=Tick(-one.touched)) for at, one in cached(cache, tier).items()}
+    return noted(cache, tier, pages)
 
 
-def latest_first(cache: model.Cache, setting: Setting, call: Evict[Counts]) -> tuple[model.Cache, object]:
+def latest_first(cache: State, setting: Setting, call: Evict[Counts] | EvictHost[Counts]) -> tuple[State, object]:
     """A slip: what was used last goes first."""
-    then, freed = model.evict(cache._replace(held=turned(cache.held)), setting, call)
-    return then._replace(held=turned(then.held)), freed
-
-
-def latest_first_on_the_host(
-    cache: model.Cache, setting: Setting, call: EvictHost[Counts]
-) -> tuple[model.Cache, object]:
-    """A slip: on the host what was used last goes first."""
-    then, freed = component_host.evict_host(cache._replace(host_held=turned(cache.host_held)), setting, call)
-    return then._replace(host_held=turned(then.host_held)), freed
+    tier = tier_of(cache, call)
+    then, freed = evict(turned(cache, tier), setting, call)
+    return turned(then, tier), freed
 
 
 @pytest.mark.proof
@@ -117,19 +113,16 @@ def test_the_reference_evicts_from_the_host_in_order_in_every_state() -> None:
 
 @pytest.mark.proof
 def test_a_slip_on_the_host_is_found() -> None:
-    report = Explorer(HOST, with_slip(EvictHost, latest_first_on_the_host)).run()
+    report = Explorer(HOST, with_slip(EvictHost, latest_first)).run()
     assert set(report.broken) == {"COMP-63"}, (report.broken, report.call)
 
 
-def latest_first_for_a_request(
-    server: requests.Server, setting: Setting, call: JointCall
-) -> tuple[requests.Server, object]:
+def latest_first_for_a_request(cache: State, setting: Setting, call: JointCall) -> tuple[State, object]:
     """A slip: a request that begins gets the places of what was used last."""
     if not isinstance(call, Begin):
-        return requests.perform(server, setting, call)
-    cache = server.cache._replace(held=turned(server.cache.held))
-    then, answer = requests.perform(server._replace(cache=cache), setting, call)
-    return then._replace(cache=then.cache._replace(held=turned(then.cache.held))), answer
+        return perform(cache, setting, call)
+    then, answer = perform(turned(cache, DEVICE), setting, call)
+    return turned(then, DEVICE), answer
 
 
 @pytest.mark.proof

@@ -10,11 +10,15 @@ import pytest
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import prefetch as model
-from kvlitmus.reference.prefix.components.tree import Cache, Entry, empty
+from kvlitmus.reference.prefix.components.perform import perform
+from kvlitmus.reference.prefix.components.tree import empty, free_places
 from kvlitmus.spec.prefix.calls import Match, path_of
 from kvlitmus.spec.prefix.components.calls import JointCall, Reading, Taken
+from kvlitmus.spec.prefix.components.entries import placed
 from kvlitmus.spec.prefix.components.fetch import Origin, asked, boundaries, fetched, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.layouts import LAYOUTS, layout_of
 from kvlitmus.spec.words.setting import Setting
@@ -42,18 +46,18 @@ class Bench:
 
     def do(self, call: JointCall) -> object:
         """Perform a call."""
-        self.cache, answer = model.perform(self.cache, self.setting, call)
+        self.cache, answer = perform(self.cache, self.setting, call)
         return answer
 
     def cached(self, component: str, pages: tuple[int, ...]) -> None:
         """These pages of a component are cached."""
-        held, free = dict(self.cache.held), dict(self.cache.free)
-        for page in pages:
-            place = min(free[component])
-            free[component] -= {place}
-            at, before = end_name(self.path, page * PAGE), end_name(self.path, (page - 1) * PAGE)
-            held[component, at] = Entry(place, page * PAGE, before, 0)
-        self.cache = self.cache._replace(held=held, free=free)
+        brought = {(component, end_name(self.path, page * PAGE)) for page in pages}
+        places = dict(zip(sorted(brought), free_places(self.cache, self.setting)[component], strict=False))
+        self.cache = placed(self.cache, self.setting, DEVICE, places)
+
+    def free(self) -> dict[str, int]:
+        """How many places of each pool are free."""
+        return {pool: len(some) for pool, some in free_places(self.cache, self.setting).items()}
 
     def begun(self, anchor: int = 0) -> Mapping[str, tuple[int, ...]]:
         """Begin a prefetch behind so many pages; the places that were reserved."""
@@ -78,7 +82,8 @@ class Bench:
 
     def pages(self, component: str) -> dict[int, int]:
         """The pages of a component that are cached, and where."""
-        return {entry.end // PAGE: entry.place for at, entry in self.cache.held.items() if at[0] == component}
+        there = self.cache.tier(DEVICE, component).pages.items()
+        return {len(self.setting.names.prefix(at)[1]) // PAGE: page.page for at, page in there}
 
 
 def ends(pages: range | tuple[int, ...] | frozenset[int]) -> list[int]:
@@ -177,7 +182,7 @@ def test_every_window_commit_on_every_small_tree() -> None:
             bench = Bench(4)
             bench.cached("kv", tuple(range(1, cached + 1)))
             bench.cached("swa", tuple(page for page in range(1, cached + 1) if page not in tombstones))
-            old, size = bench.pages("swa"), {pool: len(free) for pool, free in bench.cache.free.items()}
+            old, size = bench.pages("swa"), bench.free()
             hit = bench.do(Match(bench.path)).length // PAGE  # type: ignore[attr-defined]
             if hit + kv > 4 or hit == 4:
                 continue  # storage can't have more than the key, and there is nothing left to read
@@ -193,8 +198,7 @@ def test_every_window_commit_on_every_small_tree() -> None:
             assert len(done.returned.get("swa", ())) == len(places) - len(wanted)
             assert all(bench.pages("swa")[page] == place for page, place in old.items())
             new = max(0, done.boundary // PAGE - cached)
-            free = {pool: len(some) for pool, some in bench.cache.free.items()}
-            assert free == {"kv": size["kv"] - new, "swa": size["swa"] - len(wanted)}
+            assert bench.free() == {"kv": size["kv"] - new, "swa": size["swa"] - len(wanted)}
             tried[hit] += 1
     assert tried.keys() == {0, 1, 2, 3} and tried.total() > 600
 
@@ -282,41 +286,41 @@ def test_what_is_read_is_what_was_reserved_at_most(name: str, window: str) -> No
 # Planted slips
 
 
-def commit_of_a_part(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, object]:
+def commit_of_a_part(cache: State, setting: Setting, call: Commit) -> tuple[State, object]:
     """A slip: everything that is read counts as come, once some of it has."""
     fetch = cache.fetches[call.rid]
     came = {name: frozenset(some) if call.came.get(name) else frozenset[int]() for name, some in fetch.reads.items()}
     return model.commit(cache, setting, call._replace(came=came))
 
 
-def commit_over_a_hole(cache: Cache, setting: Setting, call: Commit) -> tuple[Cache, object]:
+def commit_over_a_hole(cache: State, setting: Setting, call: Commit) -> tuple[State, object]:
     """A slip: the last page that came counts, and not the first that did not."""
     came = {name: frozenset(range(max(some, default=0) + 1)) for name, some in call.came.items()}
     return model.commit(cache, setting, call._replace(came=came))
 
 
-def abort_while_it_is_written(cache: Cache, setting: Setting, call: object) -> tuple[Cache, object]:
+def abort_while_it_is_written(cache: State, setting: Setting, call: object) -> tuple[State, object]:
     """A slip: an abort gives back what I/O may still write."""
     number = call.rid  # type: ignore[attr-defined]
     fetch = cache.fetches[number]._replace(running=False)
     return model.abort(cache._replace(fetches={**cache.fetches, number: fetch}), setting, call)  # type: ignore[arg-type]
 
 
-def found_of_the_kv(cache: Cache, setting: Setting, call: Found) -> tuple[Cache, object]:
+def found_of_the_kv(cache: State, setting: Setting, call: Found) -> tuple[State, object]:
     """A slip: how much is read is what storage has of the KV."""
     fetch = cache.fetches[call.rid]
     stored = dict.fromkeys(fetch.taken, frozenset(range(fetch.start + fetch.length + 1)))
     return model.found(cache, setting, call._replace(stored=stored | {"kv": call.stored.get("kv", frozenset())}))
 
 
-def prefetch_without_room(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, object]:
+def prefetch_without_room(cache: State, setting: Setting, call: Prefetch[int]) -> tuple[State, object]:
     """A slip: nothing is evicted for a prefetch."""
-    locked = {**cache.receipts, -1: frozenset(cache.held)}
-    then, answer = model.prefetch(cache._replace(receipts=locked), setting, call)
-    return then._replace(receipts=cache.receipts), answer
+    locked = {**cache.covers, -1: frozenset(cache.places(DEVICE))}
+    then, answer = model.prefetch(cache._replace(covers=locked), setting, call)
+    return then._replace(covers=cache.covers), answer
 
 
-SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ...] = (
+SLIPS: tuple[tuple[type, Callable[..., tuple[State, object]], str, set[str]], ...] = (
     (Commit, commit_of_a_part, "kv+swa", {"COMP-28", "COMP-29"}),
     (Commit, commit_over_a_hole, "kv+swa", {"COMP-28", "COMP-29"}),
     (Abandon, abort_while_it_is_written, "kv+state", {"COMP-29"}),
@@ -330,7 +334,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ..
     ("kind", "slip", "layout", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None)
 )
 def test_a_slip_in_the_reference_is_found(
-    kind: type, slip: Callable[..., tuple[Cache, object]], layout: str, rules: set[str]
+    kind: type, slip: Callable[..., tuple[State, object]], layout: str, rules: set[str]
 ) -> None:
     report = Explorer(Scope(layout, 3, ((1, 1), (1, 2)), receipts=0, fetches=1), with_slip(kind, slip)).run()
     assert rules & set(report.broken)

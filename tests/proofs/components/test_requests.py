@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.reference.prefix.components import requests as model
-from kvlitmus.spec.prefix.calls import Begin, End
-from kvlitmus.spec.prefix.components.calls import Holding, JointCall
+from kvlitmus.reference.prefix.components.perform import perform
+from kvlitmus.reference.prefix.components.tree import free_places
+from kvlitmus.spec.prefix.calls import Begin, End, Grow
+from kvlitmus.spec.prefix.components.calls import JointCall
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import Chunk, Component, Derived, Point, Run, Window, working
 from tests.proofs.support.request_explore import QUICK, Explorer, quick
@@ -57,20 +59,25 @@ def test_every_state_keeps_the_rules(name: str) -> None:
     assert rules <= report.evaluated.keys(), "every rule about requests is judged"
 
 
-def unprotected(server: model.Server, setting: Setting, call: JointCall) -> tuple[model.Server, object]:
-    """A slip: a request that begins covers nothing, so that others may evict what it holds."""
-    then, answer = model.perform(server, setting, call)
-    if isinstance(call, Begin) and isinstance(answer, Holding):
-        receipts = {number: covered for number, covered in then.cache.receipts.items() if number != call.rid}
-        return then._replace(cache=then.cache._replace(receipts=receipts | {call.rid: frozenset()})), answer
-    return then, answer
+def unprotected(cache: State, setting: Setting, call: JointCall) -> tuple[State, object]:
+    """A slip: a request that begins, or goes on, gets the places of what the others hold, as if that were loose."""
+    if not isinstance(call, Begin | Grow):
+        return perform(cache, setting, call)
+    mine = {call.rid: cache.requests[call.rid]} if isinstance(call, Grow) else {}
+    then, answer = perform(cache._replace(requests=mine, covers={}), setting, call)
+    requests, covers = {**cache.requests, **then.requests}, {**cache.covers, **then.covers}
+    return then._replace(requests=requests, covers=covers), answer
 
 
-def leaking(server: model.Server, setting: Setting, call: JointCall) -> tuple[model.Server, object]:
+def leaking(cache: State, setting: Setting, call: JointCall) -> tuple[State, object]:
     """A slip: what a request did not publish is lost when it ends."""
-    then, answer = model.perform(server, setting, call)
+    then, answer = perform(cache, setting, call)
     if isinstance(call, End):
-        return then._replace(cache=then.cache._replace(free=server.cache.free)), answer
+        before, after = (
+            {(pool, one) for pool, some in free_places(state, setting).items() for one in some}
+            for state in (cache, then)
+        )
+        return then._replace(owned=then.owned | after - before), answer
     return then, answer
 
 

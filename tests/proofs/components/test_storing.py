@@ -7,19 +7,19 @@ from collections.abc import Callable
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import prefetch as component_prefetch
 from kvlitmus.reference.prefix.components import storing as model
-from kvlitmus.reference.prefix.components.tree import Cache
+from kvlitmus.reference.prefix.components.tree import evict
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.components.calls import Counts, Taken
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import Detach, EvictHost, Prefetch, Write
 from kvlitmus.spec.words.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.support.night import by_turns
 
 
-def write_the_kv_alone(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
+def write_the_kv_alone(cache: State, setting: Setting, call: Write) -> tuple[State, object]:
     """A slip: what goes with the KV isn't written."""
     then, answer = model.write(cache, setting, call)
     if answer.places is None:
@@ -28,41 +28,42 @@ def write_the_kv_alone(cache: Cache, setting: Setting, call: Write) -> tuple[Cac
     return then, Taken({base: answer.places[base]})
 
 
-def write_what_is_not_there(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
+def write_what_is_not_there(cache: State, setting: Setting, call: Write) -> tuple[State, object]:
     """A slip: nobody looks whether storage is there."""
-    then, answer = model.write(cache._replace(attached=True), setting, call)
-    return then._replace(attached=cache.attached), answer
+    then, answer = model.write(cache._replace(tiers=None), setting, call)
+    return then._replace(tiers=cache.tiers), answer
 
 
-def write_no_rest(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, object]:
+def write_no_rest(cache: State, setting: Setting, call: Write) -> tuple[State, object]:
     """A slip: where storage has something, nothing is written."""
     return (cache, Taken(None)) if any(call.stored.values()) else model.write(cache, setting, call)
 
 
-def evict_what_is_written(cache: Cache, setting: Setting, call: EvictHost[Counts]) -> tuple[Cache, object]:
+def evict_what_is_written(cache: State, setting: Setting, call: EvictHost[Counts]) -> tuple[State, object]:
     """A slip: an eviction from the host takes what a write needs."""
-    copies = {number: one for number, one in cache.copies.items() if one.kind != PUT}
-    then, answer = component_host.evict_host(cache._replace(copies=copies), setting, call)
-    return then._replace(copies=cache.copies), answer
+    copies = {number: one for number, one in cache.under_way.items() if one.kind != PUT}
+    then, answer = evict(cache._replace(under_way=copies), setting, call)
+    return then._replace(under_way=cache.under_way), answer
 
 
-def lose_prefetches(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, object]:
+def lose_prefetches(cache: State, setting: Setting, call: Detach) -> tuple[State, object]:
     """A slip: the memory of prefetches is not given back."""
     return model.detach(cache, setting, call)[0], {}
 
 
-def free_what_is_written(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, object]:
+def free_what_is_written(cache: State, setting: Setting, call: Detach) -> tuple[State, object]:
     """A slip: nobody looks whether I/O still writes."""
     quiet = {number: one._replace(running=False) for number, one in cache.fetches.items()}
     return model.detach(cache._replace(fetches=quiet), setting, call)
 
 
-def fetch_from_nowhere(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, object]:
+def fetch_from_nowhere(cache: State, setting: Setting, call: Prefetch[int]) -> tuple[State, object]:
     """A slip: a prefetch begins whether storage is there or not."""
-    return component_prefetch.prefetch(cache, setting, call)
+    then, answer = component_prefetch.prefetch(cache._replace(tiers=None), setting, call)
+    return then._replace(tiers=cache.tiers), answer
 
 
-SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
+SLIPS: tuple[tuple[type, Callable[..., tuple[State, object]], set[str]], ...] = (
     (Write, write_the_kv_alone, {"COMP-32"}),
     (Write, write_what_is_not_there, {"COMP-58"}),
     (Write, write_no_rest, {"COMP-59"}),
@@ -76,7 +77,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 @pytest.mark.proof
 @pytest.mark.parametrize(("kind", "slip", "rules"), by_turns(SLIPS), ids=lambda one: getattr(one, "__name__", None))
 def test_a_slip_in_the_reference_is_found(
-    kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
+    kind: type, slip: Callable[..., tuple[State, object]], rules: set[str]
 ) -> None:
     fetches = kind in (Detach, Prefetch)
     scope = Scope(

@@ -8,10 +8,11 @@ import pytest
 
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference.prefix.components import writes as model
-from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.prefix.calls import Insert, Path, Unlock
 from kvlitmus.spec.prefix.components.calls import JointCall
 from kvlitmus.spec.prefix.components.state import end_name, path_to
+from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
 from tests.proofs.support.component_explore import Explorer, Scope
@@ -20,38 +21,38 @@ from tests.support.night import by_turns
 due, losses = model.due, model.losses
 
 
-def due_never(_cache: Cache, _then: Cache, _setting: Setting, _call: JointCall) -> Path | None:
+def due_never(_cache: State, _then: State, _setting: Setting, _call: JointCall) -> Path | None:
     """A slip: nothing that is inserted is backed up."""
     return None
 
 
-def due_without_its_end(cache: Cache, then: Cache, setting: Setting, call: JointCall) -> Path | None:
+def due_without_its_end(cache: State, then: State, setting: Setting, call: JointCall) -> Path | None:
     """A slip: what is backed up ends a token too early, where there need be no boundary."""
     path = due(cache, then, setting, call)
     return path if path is None or len(path.names) == 1 else path_to(setting, path.names[-2])
 
 
-def due_as_long_as_the_key(_cache: Cache, _then: Cache, setting: Setting, call: JointCall) -> Path | None:
+def due_as_long_as_the_key(_cache: State, _then: State, setting: Setting, call: JointCall) -> Path | None:
     """A slip: what is backed up is as long as the key, whether a boundary is there or not."""
     return path_to(setting, end_name(call.path, len(call.path.names))) if isinstance(call, Insert) else None
 
 
-def due_when_given_up(cache: Cache, then: Cache, setting: Setting, call: JointCall) -> Path | None:
+def due_when_given_up(cache: State, then: State, setting: Setting, call: JointCall) -> Path | None:
     """A slip: a prefix is backed up when its receipt is given back too."""
     if not isinstance(call, Unlock):
         return due(cache, then, setting, call)
-    covered = sorted(name for component, name in cache.receipts[call.receipt] if component == "kv")
+    covered = sorted(name for component, name in cache.covers[call.receipt] if component == "kv")
     return path_to(setting, covered[0]) if covered else None
 
 
-def losses_none(_cache: Cache, _then: Cache, _setting: Setting) -> list[Name]:
+def losses_none(_cache: State, _then: State, _setting: Setting) -> list[Name]:
     """A slip: what an eviction takes is dropped."""
     return []
 
 
-def losses_of_the_kv(cache: Cache, then: Cache, setting: Setting) -> list[Name]:
+def losses_of_the_kv(cache: State, then: State, setting: Setting) -> list[Name]:
     """A slip: a boundary is saved when its KV goes, and not when its state goes alone."""
-    return [name for name in losses(cache, then, setting) if ("kv", name) not in then.held]
+    return [name for name in losses(cache, then, setting) if ("kv", name) not in then.places(DEVICE)]
 
 
 SLIPS: tuple[tuple[str, str, Callable[..., object], set[str]], ...] = (

@@ -12,9 +12,9 @@ from typing import cast
 from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import events as component_events
-from kvlitmus.reference.prefix.components import storing as component_storing
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.reference.prefix.components import writes as component_writes
+from kvlitmus.reference.prefix.components.perform import perform, ticked
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.components.advance import advance_components
@@ -26,18 +26,16 @@ from kvlitmus.spec.prefix.components.calls import (
     PoolsSeen,
     Telling,
 )
-from kvlitmus.spec.prefix.components.entries import page_at
 from kvlitmus.spec.prefix.components.replay import with_told
 from kvlitmus.spec.prefix.components.state import (
     end_name,
 )
 from kvlitmus.spec.prefix.components.steps import component_steps
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
-from kvlitmus.spec.prefix.page import At, Page, Tier, empty_tier
-from kvlitmus.spec.prefix.state import EventMirror, State, empty_state
-from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import EventMirror, State
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.units import Key, Name, Tick, Unit
+from kvlitmus.spec.words.units import Key, Tick, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 from tests.proofs.support.component_search import ComponentSearch, Report
@@ -46,7 +44,7 @@ from tests.proofs.support.component_write_calls import write_calls
 CAPABILITIES = frozenset(target.capabilities)
 HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
 RULES = tuple(rules_of("comp"))
-Perform = Callable[[model.Cache, Setting, JointCall], tuple[model.Cache, object]]
+Perform = Callable[[State, Setting, JointCall], tuple[State, object]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Scope:
     policy: str = "asked"
 
 
-def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[Telling, ...]:
+def tellings(before: State, then: State, setting: Setting) -> tuple[Telling, ...]:
     """The events of a step, as a judge reads them."""
     found = []
     for one in component_events.changes(before, then, setting):
@@ -80,42 +78,43 @@ def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[
     return tuple(found)
 
 
-def tiers_of(held: Mapping[At, model.Entry], setting: Setting, ticks: int = 0) -> dict[str, Tier]:
-    """What somebody knows who has seen all of this: what may be is what is, also how it was used."""
-    found: dict[str, dict[Name, Page]] = {one.name: {} for one in setting.layout.components}
-    for (component, name), one in held.items():
-        page = page_at(setting, component, name, one.place)
-        touched, created = Tick(one.touched), Tick(one.created)
-        found[component][name] = page._replace(touched=touched, created=created, hits=one.hits)
-    return {component: Tier(pages, Tick(ticks)) for component, pages in found.items()}
-
-
-def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Perform:
+def with_slip(kind: type, slip: Callable[..., tuple[State, object]]) -> Perform:
     """The reference, but for calls of one kind, which are answered with a slip."""
 
-    def perform(cache: model.Cache, setting: Setting, call: JointCall) -> tuple[model.Cache, object]:
-        if type(call) is kind:
-            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
-        return component_storing.perform(cache, setting, call)
+    def slipped(cache: State, setting: Setting, call: JointCall) -> tuple[State, object]:
+        return slip(ticked(cache), setting, call) if type(call) is kind else perform(cache, setting, call)
 
-    return perform
+    return slipped
 
 
-def told_by(device: Mapping[str, Tier], host: Mapping[str, Tier]) -> dict[str, EventMirror]:
-    """What events have told of all of this."""
-    nothing = empty_tier()
-    return {
-        name: EventMirror(dict.fromkeys(one.pages, 1), dict.fromkeys(host.get(name, nothing).pages, 1))
-        for name, one in device.items()
-    }
+def heard(cache: State) -> State:
+    """What somebody knows who has heard all events: everything that is cached."""
+    device, host = ({name: dict.fromkeys(one.pages, 1) for name, one in cache.on(tier)} for tier in (DEVICE, HOST))
+    return with_told(cache, {name: EventMirror(some, host[name]) for name, some in device.items()})
 
 
-class Explorer(ComponentSearch[model.Cache, JointCall]):
+def free_of(cache: State, setting: Setting, tier: str) -> dict[str, tuple[int, ...]]:
+    """The free places of a tier, as a look shows them."""
+    return {pool: tuple(some) for pool, some in model.free_places(cache, setting, tier).items()}
+
+
+def ranked(cache: State) -> State:
+    """The same cache, with ranks for the ticks of uses: two that act alike are equal."""
+    pages = {tier: model.cached(cache, tier) for tier in (DEVICE, HOST)}
+    ticks = sorted({page.touched for some in pages.values() for page in some.values()})
+    ranks = {tick: Tick(at) for at, tick in enumerate(ticks)}
+    for tier, some in pages.items():
+        used = {at: page._replace(touched=ranks[page.touched]) for at, page in some.items()}
+        cache = model.noted(cache, tier, used)
+    return cache._replace(device=cache.device._replace(clock=Tick(len(ranks))), longest=0)
+
+
+class Explorer(ComponentSearch[State, JointCall]):
     """Goes through all states of the reference's cache."""
 
     rules = RULES
 
-    def __init__(self, scope: Scope, perform: Perform = component_storing.perform) -> None:
+    def __init__(self, scope: Scope, perform: Perform = perform) -> None:
         self.scope = scope
         self.perform = perform if scope.policy == "asked" else self.perform_by_policy
         self.begun: tuple[Begun, ...] = ()
@@ -136,17 +135,17 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
 
-    def empty(self) -> model.Cache:
+    def empty(self) -> State:
         """See :class:`ComponentSearch`."""
         return model.empty(self.setting)
 
-    def perform_by_policy(self, cache: model.Cache, setting: Setting, call: JointCall) -> tuple[model.Cache, object]:
+    def perform_by_policy(self, cache: State, setting: Setting, call: JointCall) -> tuple[State, object]:
         """Perform a call, and note what it has begun by itself; its copies are counted from beyond all others."""
         then, answer, begun = component_writes.perform(cache, setting, call, itertools.count(100))
         self.begun = tuple(begun)
         return then, answer
 
-    def step(self, cache: model.Cache, call: JointCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+    def step(self, cache: State, call: JointCall, report: Report) -> tuple[State, tuple[str, ...]]:
         """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
         if isinstance(call, Insert):
             return self.brought(cache, call, report)
@@ -159,7 +158,7 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         last, _ = self.perform(then, self.setting, back)
         return last, self.judged(then, state, back, last, None, report)
 
-    def brought(self, cache: model.Cache, call: Insert[Brought], report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+    def brought(self, cache: State, call: Insert[Brought], report: Report) -> tuple[State, tuple[str, ...]]:
         """An insert, with the allocation before it and the return of what is left."""
         wants = Counter(name for name, _ in call.slots)
         asked = Alloc(dict(wants))
@@ -174,14 +173,14 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         last, left = self.perform(then, self.setting, made)
         broken = self.judged(then, state, made, last, left, report)
         assert isinstance(left, Mapping)
-        return model.give(last, self.setting, [(name, one) for name, some in left.items() for one in some]), broken
+        return last._replace(owned=frozenset()), broken
 
     def judged(
         self,
-        before: model.Cache,
+        before: State,
         state: State,
         call: JointCall,
-        then: model.Cache,
+        then: State,
         answer: object,
         report: Report,
     ) -> tuple[str, ...]:
@@ -193,42 +192,34 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
                 return broken
         return ()
 
-    def after(self, before: model.Cache, state: State, call: JointCall, then: model.Cache, answer: object) -> State:
+    def after(self, before: State, state: State, call: JointCall, then: State, answer: object) -> State:
         """What is known after a call."""
         return advance_components(state, self.setting, call, answer, self.seen(before, then))
 
-    def seen(self, before: model.Cache, then: model.Cache) -> PoolsSeen:
+    def seen(self, before: State, then: State) -> PoolsSeen:
         """What is seen and told after a call."""
-        host = {pool: len(free) for pool, free in then.host_free.items()}
+        host = {pool: len(free) for pool, free in free_of(then, self.setting, HOST).items()}
         told = tellings(before, then, self.setting)
         return self.shown(then)._replace(host_available=host, events=told, begun=self.begun)
 
-    def known(self, cache: model.Cache) -> State:
+    def known(self, cache: State) -> State:
         """What somebody knows who has seen this cache: everything."""
-        available = {pool: len(free) for pool, free in cache.free.items()}
-        places = {pool: len(free) for pool, free in cache.host_free.items()}
-        state = empty_state()._replace(
-            free={DEVICE: available, HOST: places},
-            covers=cache.receipts,
-            fetches=cache.fetches,
-            under_way=cache.copies,
-            tiers=None if cache.attached is None else Tiers(attached=cache.attached),
-        )
-        device, hosted = tiers_of(cache.held, self.setting, cache.ticks), tiers_of(cache.host_held, self.setting)
-        return with_told(state.put(DEVICE, device).put(HOST, hosted), told_by(device, hosted))
+        free = {tier: free_of(cache, self.setting, tier) for tier in (DEVICE, HOST)}
+        counts = {tier: {pool: len(places) for pool, places in some.items()} for tier, some in free.items()}
+        return heard(cache._replace(free=counts))
 
-    def shown(self, cache: model.Cache) -> PoolsSeen:
+    def shown(self, cache: State) -> PoolsSeen:
         """What a cache shows of itself."""
-        free = {pool: tuple(sorted(places)) for pool, places in cache.free.items()}
+        free = free_of(cache, self.setting, DEVICE)
         return PoolsSeen(
             {pool: len(places) for pool, places in free.items()},
             free,
-            {at: entry.place for at, entry in cache.held.items()},
-            host_free={pool: tuple(sorted(places)) for pool, places in cache.host_free.items()},
-            host_held={at: entry.place for at, entry in cache.host_held.items()},
+            cache.places(DEVICE),
+            host_free=free_of(cache, self.setting, HOST),
+            host_held=cache.places(HOST),
         )
 
-    def calls(self, cache: model.Cache) -> Iterator[JointCall]:
+    def calls(self, cache: State) -> Iterator[JointCall]:
         """Every call that a lawful caller may make."""
         layout = self.setting.layout
         if not cache.fetches:
@@ -244,10 +235,10 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
         for path in self.paths:
             yield Match(path)
             hit = model.match(cache, self.setting, Match(path))[1]
-            if len(cache.receipts) < self.scope.receipts:
-                yield Lock(end_name(path, hit.length), len(cache.receipts))
+            if len(cache.covers) < self.scope.receipts:
+                yield Lock(end_name(path, hit.length), len(cache.covers))
             yield from self.inserts(path, hit)
-        for receipt in cache.receipts:
+        for receipt in cache.covers:
             yield Unlock(receipt)
 
     def inserts(self, path: Path, hit: ComponentHit) -> Iterator[Insert[Brought]]:
@@ -263,33 +254,28 @@ class Explorer(ComponentSearch[model.Cache, JointCall]):
             if brought:
                 yield Insert(path, brought)
 
-    def plain(self, cache: model.Cache) -> model.Cache:
+    def plain(self, cache: State) -> State:
         """The same cache, with ranks for ticks and receipts counted from nought: two that act alike are equal."""
-        used = {entry.touched for some in (cache.held, cache.host_held) for entry in some.values()}
-        ranks = {tick: at for at, tick in enumerate(sorted(used))}
-        held = {at: entry._replace(touched=ranks[entry.touched]) for at, entry in cache.held.items()}
-        host = {at: entry._replace(touched=ranks[entry.touched]) for at, entry in cache.host_held.items()}
-        copies = dict(enumerate(cache.copies.values()))
-        return cache._replace(
-            held=held,
-            receipts=dict(enumerate(cache.receipts.values())),
-            ticks=len(ranks),
+        return ranked(cache)._replace(
+            covers=dict(enumerate(cache.covers.values())),
             fetches=dict(enumerate(cache.fetches.values())),
-            host_held=host,
-            copies=copies,
+            under_way=dict(enumerate(cache.under_way.values())),
         )
 
-    def identity(self, cache: model.Cache) -> object:
+    def identity(self, cache: State) -> object:
         """What two caches have in common that act alike; which places they use is of no matter."""
-        entries = frozenset((at, entry.touched) for at, entry in cache.held.items())
+        tiers = [
+            (
+                frozenset((at, page.touched) for at, page in model.cached(cache, tier).items()),
+                tuple(map(len, free_of(cache, self.setting, tier).values())),
+            )
+            for tier in (DEVICE, HOST)
+        ]
         return (
-            entries,
-            tuple(sorted(tuple(sorted(one)) for one in cache.receipts.values())),
-            tuple(map(len, cache.free.values())),
+            *tiers,
+            tuple(sorted(tuple(sorted(one)) for one in cache.covers.values())),
             tuple(sorted(map(fetch_identity, cache.fetches.values()))),
-            frozenset((at, entry.touched) for at, entry in cache.host_held.items()),
-            tuple(map(len, cache.host_free.values())),
-            tuple(sorted(map(copy_identity, cache.copies.values()))),
+            tuple(sorted(map(copy_identity, cache.under_way.values()))),
             cache.attached,
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
-from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components.tree import match
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Fetch
 from kvlitmus.spec.prefix.work_calls import Abandon, Commit, Fetched, Found, Prefetch
 from kvlitmus.spec.words.setting import Setting
@@ -24,11 +25,11 @@ def choices(of: Mapping[str, Sequence[int]]) -> Iterator[dict[str, frozenset[int
         yield {name: some for name, some in zip(of, chosen, strict=True) if some}
 
 
-def fetch_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
+def fetch_calls(cache: State, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
     """To begin one, if there are fewer than ``most``; of each one all that storage may have, and all that may come."""
     if len(cache.fetches) < most:
         for path in paths:
-            hit = model.match(cache, setting, Match(path))[1]
+            hit = match(cache, setting, Match(path))[1]
             for threshold in (0, 2):
                 yield Prefetch(len(cache.fetches), path, hit.length, threshold)
     for number, fetch in cache.fetches.items():

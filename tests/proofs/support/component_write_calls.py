@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components.tree import match
 from kvlitmus.spec.interface.tiers import PUT
 from kvlitmus.spec.prefix.calls import Match, Path
 from kvlitmus.spec.prefix.components.calls import JointCall
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import Attach, Detach, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 
-def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
+def write_calls(cache: State, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[JointCall]:
     """Storage comes or goes; a write begins, of which storage has nothing, the KV, or all; one ends."""
     if cache.attached is None:
         return
     yield Detach() if cache.attached else Attach()
-    number = max(cache.copies, default=-1) + 1
-    writes = [number for number, one in cache.copies.items() if one.kind == PUT]
+    number = max(cache.under_way, default=-1) + 1
+    writes = [number for number, one in cache.under_way.items() if one.kind == PUT]
     for path in paths if len(writes) < most else ():
-        hit = model.match(cache, setting, Match(path))[1]
+        hit = match(cache, setting, Match(path))[1]
         ends = frozenset(range(1, len(path.names) + 1))
         names = [one.name for one in setting.layout.components]
         for many in (0, 1, len(names)):

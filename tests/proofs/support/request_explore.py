@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.prefix.components import requests as model
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components.perform import perform
+from kvlitmus.reference.prefix.components.requests import own
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.components.calls import (
@@ -15,20 +17,18 @@ from kvlitmus.spec.prefix.components.calls import (
     JointCall,
     PoolsSeen,
 )
-from kvlitmus.spec.prefix.components.replay import with_told
-from kvlitmus.spec.prefix.components.state import serving
 from kvlitmus.spec.prefix.components.steps import step
 from kvlitmus.spec.prefix.listener import DEVICE
-from kvlitmus.spec.prefix.state import empty_state
+from kvlitmus.spec.prefix.state import RequestState, State
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Key, Tokens
-from tests.proofs.support.component_explore import tellings, tiers_of, told_by
+from tests.proofs.support.component_explore import free_of, heard, ranked, tellings
 from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
 RULES = (*rules_of("comp"), *rules_of("creq"))
-Perform = Callable[[model.Server, Setting, JointCall], tuple[model.Server, object]]
+Perform = Callable[[State, Setting, JointCall], tuple[State, object]]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Scope:
     requests: int = 2
 
 
-class Explorer(ComponentSearch[model.Server, JointCall]):
-    """Goes through all states of the reference's server."""
+class Explorer(ComponentSearch[State, JointCall]):
+    """Goes through all states of the reference's cache."""
 
     rules, capabilities = RULES, CAPABILITIES
 
-    def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
+    def __init__(self, scope: Scope, perform: Perform = perform) -> None:
         self.scope, self.perform = scope, perform
         config = Config(page_size=1, pages=scope.pages, components=scope.layout)
         self.setting = Setting(config, Profile(match_cap="len-1", component_order="policy"), 3, CAPABILITIES)
@@ -57,39 +57,37 @@ class Explorer(ComponentSearch[model.Server, JointCall]):
         """See :class:`ComponentSearch`."""
         return super().run(most)
 
-    def empty(self) -> model.Server:
+    def empty(self) -> State:
         """See :class:`ComponentSearch`."""
         return model.empty(self.setting)
 
-    def step(self, server: model.Server, call: JointCall, report: Report) -> tuple[model.Server, tuple[str, ...]]:
+    def step(self, cache: State, call: JointCall, report: Report) -> tuple[State, tuple[str, ...]]:
         """See :class:`ComponentSearch`."""
-        then, answer = self.perform(server, self.setting, call)
-        running = {number: serving(one.path, one.units, one.held) for number, one in server.requests.items()}
-        cached = tiers_of(server.cache.held, self.setting)
-        state = with_told(empty_state()._replace(requests=running).put(DEVICE, cached), told_by(cached, {}))
-        after = self.shown(then)._replace(events=tellings(server.cache, then.cache, self.setting))
-        self.look(state, self.shown(server), report)
+        then, answer = self.perform(cache, self.setting, call)
+        # What a request holds is protected by it: nobody who looks on is told of receipts.
+        state = heard(cache._replace(covers={}))
+        after = self.shown(then)._replace(events=tellings(cache, then, self.setting))
+        self.look(state, self.shown(cache), report)
         return then, self.broken_by(step(state, self.setting, call, answer, after), report)
 
-    def shown(self, server: model.Server) -> PoolsSeen:
+    def shown(self, cache: State) -> PoolsSeen:
         """What a cache shows of itself."""
-        held = {at: entry.place for at, entry in server.cache.held.items()}
-        return PoolsSeen(None, {pool: tuple(sorted(places)) for pool, places in server.cache.free.items()}, held)
+        return PoolsSeen(None, free_of(cache, self.setting, DEVICE), cache.places(DEVICE))
 
-    def calls(self, server: model.Server) -> Iterator[JointCall]:
+    def calls(self, cache: State) -> Iterator[JointCall]:
         """Every call that a lawful caller may make."""
         yield Reset()
-        number = max(server.requests, default=-1) + 1
+        number = max(cache.requests, default=-1) + 1
         for path in self.paths:
             yield Match(path)
-            hit = model.match(server, self.setting, Match(path))[1]
-            if len(server.requests) < self.scope.requests:
+            hit = model.match(cache, self.setting, Match(path))[1]
+            if len(cache.requests) < self.scope.requests:
                 for chunk in self.chunks(path, hit):
                     yield Begin(number, path, chunk=chunk)
-        for number, one in server.requests.items():
+        for number, one in cache.requests.items():
             yield End(number, keep=True)
-            if one.units < len(one.path.names):
-                for chunk in self.chunks(one.path, ComponentHit(one.units, {})):
+            if one.computed < len(one.path.names):
+                for chunk in self.chunks(one.path, ComponentHit(one.computed, {})):
                     yield Grow(number, Tokens(chunk))
 
     def chunks(self, path: Path, hit: ComponentHit) -> set[int]:
@@ -98,32 +96,25 @@ class Explorer(ComponentSearch[model.Server, JointCall]):
         whole = left - left % self.unit
         return {self.unit, whole} if whole else {left}
 
-    def plain(self, server: model.Server) -> model.Server:
+    def plain(self, cache: State) -> State:
         """The same cache, with ranks for ticks and requests counted from nought: two that act alike are equal."""
-        held = server.cache.held
-        ranks = {tick: at for at, tick in enumerate(sorted({entry.touched for entry in held.values()}))}
-        order = sorted(server.requests, key=lambda number: self.like(server.requests[number]))
-        return model.Server(
-            server.cache._replace(
-                held={at: entry._replace(touched=ranks[entry.touched]) for at, entry in held.items()},
-                receipts={new: server.cache.receipts[old] for new, old in enumerate(order)},
-                ticks=len(ranks),
-            ),
-            {new: server.requests[old] for new, old in enumerate(order)},
+        order = sorted(cache.requests, key=lambda number: self.like(cache, cache.requests[number]))
+        return ranked(cache)._replace(
+            covers={new: cache.covers[old] for new, old in enumerate(order)},
+            requests={new: cache.requests[old] for new, old in enumerate(order)},
         )
 
-    def like(self, request: model.Request) -> tuple[object, ...]:
+    def like(self, cache: State, request: RequestState) -> tuple[object, ...]:
         """What two requests have in common that act alike."""
         ends = tuple((name, tuple(sorted(some))) for name, some in sorted(request.held.items()))
-        return request.path.names, request.units, ends, tuple(sorted(request.own))
+        return request.path.names, request.computed, ends, tuple(sorted(own(cache, request)))
 
-    def identity(self, server: model.Server) -> object:
+    def identity(self, cache: State) -> object:
         """What two caches have in common that act alike; which places they use is of no matter."""
-        cache = server.cache
         return (
-            frozenset((at, entry.touched) for at, entry in cache.held.items()),
-            tuple((self.like(one), cache.receipts[number]) for number, one in server.requests.items()),
-            tuple(map(len, cache.free.values())),
+            frozenset((at, page.touched) for at, page in model.cached(cache).items()),
+            tuple((self.like(cache, one), cache.covers[number]) for number, one in cache.requests.items()),
+            tuple(map(len, model.free_places(cache, self.setting).values())),
         )
 
 

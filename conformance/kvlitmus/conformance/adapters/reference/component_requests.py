@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.reference.prefix.components import events as component_events
-from kvlitmus.reference.prefix.components import requests as model
+from kvlitmus.reference.prefix.components import tree as model
+from kvlitmus.reference.prefix.components.perform import perform
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
 from kvlitmus.spec.prefix.components.calls import ComponentHit, Entries, Holding, JointCall
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key, Tokens
 
@@ -28,15 +30,15 @@ class ReferenceRequests:
 
     def __init__(self, config: Config, profile: Profile) -> None:
         self.setting = Setting(config, profile, 3, frozenset({"component_requests"}))
-        self.server = model.empty(self.setting)
+        self.cache = model.empty(self.setting)
         self.receipts = itertools.count()
         self.events: list[ComponentEvent] = []
 
     def perform(self, call: JointCall) -> object:
         """Perform a call, and note what is to be told of it."""
-        before = self.server.cache
-        self.server, answer = model.perform(self.server, self.setting, call)
-        self.events += component_events.changes(before, self.server.cache, self.setting)
+        before = self.cache
+        self.cache, answer = perform(before, self.setting, call)
+        self.events += component_events.changes(before, self.cache, self.setting)
         return answer
 
     def path(self, key: Key) -> Path:
@@ -81,12 +83,12 @@ class ReferenceRequests:
 
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return {pool: sorted(free) for pool, free in self.server.cache.free.items()}
+        return model.free_places(self.cache, self.setting)
 
     def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
         prefix = self.setting.names.prefix
-        return [(name, *prefix(at), entry.place) for (name, at), entry in self.server.cache.held.items()]
+        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(DEVICE).items()]
 
 
 class ReferenceRequestTarget:

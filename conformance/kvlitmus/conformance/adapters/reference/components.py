@@ -16,6 +16,7 @@ from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
 from kvlitmus.spec.prefix.components.calls import Begun, ComponentHit, Entries, JointCall, Taken
 from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Attach,
@@ -154,7 +155,7 @@ class ReferenceComponents:
 
     def component_available(self) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
-        return {pool: len(free) for pool, free in self.cache.free.items()}
+        return {pool: len(free) for pool, free in model.free_places(self.cache, self.setting).items()}
 
     def component_sizes(self) -> Mapping[str, Sizes]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
@@ -162,12 +163,12 @@ class ReferenceComponents:
 
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return {pool: sorted(free) for pool, free in self.cache.free.items()}
+        return model.free_places(self.cache, self.setting)
 
     def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
         prefix = self.setting.names.prefix
-        return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.held.items()]
+        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(DEVICE).items()]
 
 
 class ReferenceComponentHierarchy(ReferenceComponents):
@@ -223,16 +224,16 @@ class ReferenceComponentHierarchy(ReferenceComponents):
 
     def component_available_host(self) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHostCounters`."""
-        return {pool: len(free) for pool, free in self.cache.host_free.items()}
+        return {pool: len(free) for pool, free in model.free_places(self.cache, self.setting, HOST).items()}
 
     def component_free_host(self) -> Mapping[str, Sequence[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
-        return {pool: sorted(free) for pool, free in self.cache.host_free.items()}
+        return model.free_places(self.cache, self.setting, HOST)
 
     def component_host_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
         prefix = self.setting.names.prefix
-        return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.host_held.items()]
+        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(HOST).items()]
 
 
 class ReferenceComponentStorage(ReferenceComponentHierarchy):

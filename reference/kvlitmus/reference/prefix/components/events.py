@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from kvlitmus.reference.prefix.components.tree import Cache
 from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
+from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.setting import Setting
 
 
-def changes(before: Cache, after: Cache, setting: Setting) -> list[ComponentEvent]:
+def changes(before: State, after: State, setting: Setting) -> list[ComponentEvent]:
     """The events of a step: on each tier what has gone, then what has come, prefixes before what goes on from them."""
-    return [
-        *changed(before.held, after.held, setting, "device"),
-        *changed(before.host_held, after.host_held, setting, "host"),
-    ]
+    return [one for tier in (DEVICE, HOST) for one in changed(before.places(tier), after.places(tier), setting, tier)]
 
 
 def changed(before: Collection[At], after: Collection[At], setting: Setting, tier: str) -> Iterator[ComponentEvent]:

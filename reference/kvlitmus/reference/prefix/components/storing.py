@@ -6,75 +6,53 @@ nothing isn't begun, and prefetches are given up in the order in which they bega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import cast
-
-from kvlitmus.reference.prefix.components import prefetch as component_prefetch
-from kvlitmus.reference.prefix.components.host import COPIES
-from kvlitmus.reference.prefix.components.prefetch import FETCHES
-from kvlitmus.reference.prefix.components.tree import CALLS, Cache
-from kvlitmus.spec.interface.tiers import PUT
-from kvlitmus.spec.prefix.components.calls import Entries, JointCall, Reserved, Taken, Writing
+from kvlitmus.reference.prefix.components.prefetch import abort
+from kvlitmus.reference.prefix.components.tree import folded
+from kvlitmus.spec.prefix.components.calls import Entries, Taken, Writing
 from kvlitmus.spec.prefix.components.state import end_name, ends_at, landing_on_host, needed_by
-from kvlitmus.spec.prefix.work import Copy
-from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Prefetch, Write, Written
+from kvlitmus.spec.prefix.listener import HOST
+from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Write, Written
 from kvlitmus.spec.words.setting import Setting
 
 
-def attach(cache: Cache, setting: Setting, call: Attach) -> tuple[Cache, None]:  # noqa: ARG001
+def attach(state: State, setting: Setting, call: Attach) -> tuple[State, None]:
     """Storage is there."""
-    return cache._replace(attached=True), None
+    return folded(state, setting, call, None), None
 
 
-def detach(cache: Cache, setting: Setting, call: Detach) -> tuple[Cache, Entries]:  # noqa: ARG001
+def detach(state: State, setting: Setting, call: Detach) -> tuple[State, Entries]:
     """Storage is away, and every prefetch that isn't over is aborted; writes go on."""
     returned: dict[str, tuple[int, ...]] = {}
-    for number in [number for number, fetch in cache.fetches.items() if not fetch.over]:
-        cache, given = component_prefetch.abort(cache, setting, Abandon(number))
+    for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
+        state, given = abort(state, setting, Abandon(number))
         for name, places in given.items():
             returned[name] = (*returned.get(name, ()), *places)
-    return cache._replace(attached=False), returned
+    return folded(state, setting, call, returned), returned
 
 
-def prefetch(cache: Cache, setting: Setting, call: Prefetch[int]) -> tuple[Cache, Reserved]:
-    """As without storage that comes and goes, but that nothing is fetched while it is away."""
-    if cache.attached is False:
-        return cache, Taken(None)
-    return component_prefetch.prefetch(cache, setting, call)
-
-
-def write(cache: Cache, setting: Setting, call: Write) -> tuple[Cache, Writing]:
+def write(state: State, setting: Setting, call: Write) -> tuple[State, Writing]:
     """Write what the boundary needs and storage lacks, if all that it needs is on the host and has landed there."""
     needs = needed_by(setting, call.path, call.length)
     takes = needs - {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
-    there = cache.host_held.keys() - landing_on_host(cache.copies.values())
-    if cache.attached is False or not needs <= there or not takes:
-        return cache, Taken(None)
-    ends = {one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components}
-    one = Copy(PUT, {}, frozenset(), needs, landing=takes)
-    return cache._replace(copies={**cache.copies, call.number: one}), Taken(ends)
+    there = state.places(HOST).keys() - landing_on_host(state.under_way.values())
+    if state.attached is False or not needs <= there or not takes:
+        return state, Taken(None)
+    answer = Taken({one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components})
+    return folded(state, setting, call, answer), answer
 
 
-def written(cache: Cache, setting: Setting, call: Written) -> tuple[Cache, None]:  # noqa: ARG001
+def written(state: State, setting: Setting, call: Written) -> tuple[State, None]:
     """What the write read is protected by it no more."""
-    if call.number not in cache.copies:
+    if call.number not in state.under_way:
         raise ValueError(f"write {call.number} is not under way")
-    return cache._replace(copies={number: one for number, one in cache.copies.items() if number != call.number}), None
+    return folded(state, setting, call, None), None
 
-
-Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
 
 STORING = {
     Attach: attach,
     Detach: detach,
-    Prefetch: prefetch,
     Write: write,
     Written: written,
 }
-PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES, **STORING})
-"""Of each call how it is performed."""
-
-
-def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
-    """The cache after a call, and the answer."""
-    return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)
+"""How these calls are performed."""

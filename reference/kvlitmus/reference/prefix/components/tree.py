@@ -1,22 +1,39 @@
 """Components: one correct cache that keeps several kinds of state for a prefix.
 
-All is a value: a call makes a new :class:`Cache` out of an old one.  Where several things would be right it takes the
-lowest free places, and evicts what is worth least by the policy, of that what ends last.  A hit uses what it names, an
-insert what it fills.
+Its state is that of any cache (:class:`~kvlitmus.spec.prefix.state.State`), and what an answered call amounts to says
+:func:`~kvlitmus.spec.prefix.components.advance.expect_components`; here is what is chosen and answered.  Where several
+things would be right it takes the lowest free places, and evicts what is worth least by the policy, of that what ends
+last.  A hit uses what it names, an insert what it fills.  A place is free that is in nobody's hands.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
-from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall
-from kvlitmus.spec.prefix.components.state import end_name, ends_at, needed_at, path_to, storage_at_first
-from kvlitmus.spec.prefix.page import At
-from kvlitmus.spec.prefix.work import Copy, Fetch
+from kvlitmus.spec.prefix.components.advance import expect_components
+from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall, Taken
+from kvlitmus.spec.prefix.components.entries import placed, without
+from kvlitmus.spec.prefix.components.state import (
+    at_places,
+    by_pool,
+    copying,
+    ends_at,
+    needed_at,
+    needed_ends,
+    path_to,
+    places_of,
+    pool_places,
+    storage_at_first,
+    tier_of,
+)
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
+from kvlitmus.spec.prefix.page import At, Page
+from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.work import Tiers
+from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
@@ -24,84 +41,79 @@ from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
 from kvlitmus.spec.words.units import Name
 
 
-class Entry(NamedTuple):
-    """A cached entry: its place, where it ends, and the prefix before it.
-
-    ``touched``, ``created``, ``hits``: when it was needed last and when it came, in ticks, and how often it was used.
-    """
-
-    place: int
-    end: int
-    before: Name
-    touched: int
-    created: int = 0
-    hits: int = 0
-
-    @property
-    def priority(self) -> int:
-        """Nobody gives an entry of a component a priority."""
-        return 0
-
-
-class Cache(NamedTuple):
-    """What a cache has."""
-
-    free: Mapping[str, frozenset[int]]
-    """The free places of each pool."""
-    held: Mapping[At, Entry]
-    """The cached entries."""
-    receipts: Mapping[int, frozenset[At]]
-    """What each receipt covers."""
-    ticks: int
-    """How often it was asked something."""
-    fetches: Mapping[int, Fetch] = {}
-    """The prefetches that are under way."""
-    host_free: Mapping[str, frozenset[int]] = {}
-    """The free places of each pool of the host."""
-    host_held: Mapping[At, Entry] = {}
-    """The entries cached there."""
-    copies: Mapping[int, Copy] = {}
-    """The copies between the tiers and to storage that are under way."""
-    attached: bool | None = None
-    """Whether storage is there, ``None`` where it doesn't come and go."""
-
-    @property
-    def covered(self) -> frozenset[At]:
-        """Everything that a receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
-        anchors = [one.anchor for one in self.fetches.values()]
-        copies = [one.device for one in self.copies.values()]
-        return frozenset[At]().union(*self.receipts.values(), *anchors, *copies)
-
-
-def empty(setting: Setting) -> Cache:
+def empty(setting: Setting) -> State:
     """Nothing is cached, and all places are free."""
-    free = {pool: frozenset(range(many)) for pool, many in setting.layout.places.items()}
-    host = {pool: frozenset(range(many)) for pool, many in setting.layout.host.items()}
-    return Cache(free, {}, {}, 0, host_free=host, attached=storage_at_first(setting.config))
+    attached = storage_at_first(setting.config)
+    return empty_state()._replace(tiers=None if attached is None else Tiers(attached=attached))
 
 
-def owned(cache: Cache, setting: Setting) -> Mapping[str, frozenset[int]]:
-    """The places of each pool that the caller has: neither free, nor cached, nor of a prefetch or a copy."""
+def cached(state: State, tier: str = DEVICE) -> dict[At, Page]:
+    """Everything that is cached on a tier."""
+    return {(name, at): page for name, there in state.on(tier) for at, page in there.pages.items()}
+
+
+def free_places(state: State, setting: Setting, tier: str = DEVICE) -> dict[str, list[int]]:
+    """The free places of each pool of a tier, the lowest first."""
     layout = setting.layout
-    taken = {pool: set(free) for pool, free in cache.free.items()}
-    loads = [one.places for one in cache.copies.values() if one.load]
-    for held in ({at: entry.place for at, entry in cache.held.items()}, *loads):
-        for (name, _), place in held.items():
-            taken[layout.named(name).pool].add(place)
-    for fetch in cache.fetches.values():
-        for pool, place in fetch.reserved:
-            taken[pool].add(place)
-    return {pool: frozenset(range(many)) - taken[pool] for pool, many in layout.places.items()}
+    taken = at_places(layout, state.places(tier)) | copying(layout, state, load=tier == DEVICE)
+    if tier == DEVICE:
+        running = [places_of(layout, one.held) for one in state.requests.values()]
+        taken = taken.union(state.owned, state.fetching, *running)
+    pools = layout.host if tier == HOST else layout.places
+    return {pool: [one for one in range(many) if (pool, one) not in taken] for pool, many in pools.items()}
 
 
-def from_caller(cache: Cache, setting: Setting, handed: Iterable[tuple[str, int]]) -> None:
+def lowest(state: State, setting: Setting, wants: Mapping[str, int], tier: str = DEVICE) -> Entries | None:
+    """The lowest free places for so many entries of each component, for all of them or for none."""
+    free, layout = free_places(state, setting, tier), setting.layout
+    needs = [Need(layout.named(name), many) for name, many in wants.items()]
+    if not fits(needs, {pool: len(some) for pool, some in free.items()}):
+        return None
+    return {name: tuple([free[layout.named(name).pool].pop(0) for _ in range(many)]) for name, many in wants.items()}
+
+
+def folded(state: State, setting: Setting, call: JointCall, answer: object) -> State:
+    """What a call amounts to that was answered so, when all has gone that was evicted for it."""
+    return expect_components(state, setting, call, answer._replace(freed={}) if isinstance(answer, Taken) else answer)
+
+
+def noted(state: State, tier: str, pages: Mapping[At, Page]) -> State:
+    """The same where entries of a tier were used so."""
+    found: dict[str, dict[Name, Page]] = {}
+    for (name, at), page in pages.items():
+        found.setdefault(name, {})[at] = page
+    tiers = {name: state.tier(tier, name) for name in found}
+    return state.put(
+        tier, {name: there._replace(pages={**there.pages, **found[name]}) for name, there in tiers.items()}
+    )
+
+
+def filled(state: State, setting: Setting, brought: Mapping[At, int]) -> tuple[State, Entries]:
+    """What is missing on the device is cached, and was used now; what was brought for the rest is left."""
+    there, left = cached(state), dict[str, tuple[int, ...]]()
+    for at, place in brought.items():
+        if at in there:
+            left[at[0]] = (*left.get(at[0], ()), place)
+    then = placed(state, setting, DEVICE, {at: place for at, place in brought.items() if at not in there})
+    counts, now = int(setting.profile.hit_counts == "insert"), state.device.clock
+    used = {
+        at: page._replace(hits=page.hits + counts)
+        if at in there
+        else page._replace(touched=now, created=now, hits=counts)
+        for at, page in cached(then).items()
+        if at in brought
+    }
+    return noted(then, DEVICE, used), left
+
+
+def from_caller(state: State, setting: Setting, handed: Iterable[tuple[str, int]]) -> None:
     """Raise ``ValueError`` unless all these places are the caller's, each named once (MISUSE-01, -03, -07)."""
-    own = {pool: set(places) for pool, places in owned(cache, setting).items()}
+    own = set(state.owned)
     for name, place in handed:
-        pool = pool_of(setting, name)
-        if place not in own[pool]:
+        one = (pool_of(setting, name), place)
+        if one not in own:
             raise ValueError(f"{place!r} of {name} is not the caller's, or is named twice")
-        own[pool].remove(place)
+        own.remove(one)
 
 
 def pool_of(setting: Setting, name: str) -> str:
@@ -119,176 +131,146 @@ def may_ask(setting: Setting, wants: Mapping[str, int]) -> None:
         pool_of(setting, name)
 
 
-def alloc(cache: Cache, setting: Setting, call: Alloc[Counts]) -> tuple[Cache, Entries | None]:
+def alloc(state: State, setting: Setting, call: Alloc[Counts]) -> tuple[State, Entries | None]:
     """The lowest free places, for all components or for none."""
     may_ask(setting, call.asked)
-    needs = [Need(setting.layout.named(name), many) for name, many in call.asked.items()]
-    if not fits(needs, {pool: len(free) for pool, free in cache.free.items()}):
-        return cache, None
-    free = dict(cache.free)
-    granted: dict[str, tuple[int, ...]] = {}
-    for need in needs:
-        pool = need.component.pool
-        granted[need.component.name] = tuple(sorted(free[pool])[: need.entries])
-        free[pool] -= frozenset(granted[need.component.name])
-    return cache._replace(free=free), granted
+    granted = lowest(state, setting, call.asked)
+    return folded(state, setting, call, granted), granted
 
 
-def give(cache: Cache, setting: Setting, entries: Iterable[tuple[str, int]]) -> Cache:
-    """These places of components are free again."""
-    free = dict(cache.free)
-    for name, place in entries:
-        free[setting.layout.named(name).pool] |= {place}
-    return cache._replace(free=free)
-
-
-def free(cache: Cache, setting: Setting, call: Free[Entries]) -> tuple[Cache, None]:
+def free(state: State, setting: Setting, call: Free[Entries]) -> tuple[State, None]:
     """What the caller gives back is free."""
-    handed = [(name, place) for name, places in call.slots.items() for place in places]
-    from_caller(cache, setting, handed)
-    return give(cache, setting, handed), None
+    from_caller(state, setting, [(name, place) for name, places in call.slots.items() for place in places])
+    return folded(state, setting, call, None), None
 
 
-def match(cache: Cache, setting: Setting, call: Match) -> tuple[Cache, ComponentHit]:
+def match(state: State, setting: Setting, call: Match) -> tuple[State, ComponentHit]:
     """The largest admitted boundary that is valid for all components; what it needs was needed now."""
-    components, profile = setting.layout.components, setting.profile
-    ends = {one.name: ends_at(call.path, one.name, cache.held) for one in components}
-    units = len(call.path.names)
+    components, profile, there = setting.layout.components, setting.profile, cached(state)
+    ends = {one.name: ends_at(call.path, one.name, there) for one in components}
     root, cap, drop = profile.window_root, profile.match_cap, profile.component_drop
-    length = largest(components, units, ends.__getitem__, root=root, cap=cap, drop=drop)
-    needed = {one.name: needed_at(call.path, one, length, profile.window_root) for one in components}
-    held = dict(cache.held)
-    counts = profile.hit_counts == "match"
-    for at in (at for some in needed.values() for at in some):
-        held[at] = held[at]._replace(touched=cache.ticks, hits=held[at].hits + counts)
-    entries = {name: tuple(held[at].place for at in some) for name, some in needed.items()}
-    return cache._replace(held=held), ComponentHit(length, entries)
+    length = largest(components, len(call.path.names), ends.__getitem__, root=root, cap=cap, drop=drop)
+    needed = {one.name: needed_at(call.path, one, length, root) for one in components}
+    counts, now = profile.hit_counts == "match", state.device.clock
+    used = {
+        at: there[at]._replace(touched=now, hits=there[at].hits + counts) for some in needed.values() for at in some
+    }
+    entries = {name: tuple([int(there[at].page) for at in some]) for name, some in needed.items()}
+    return noted(state, DEVICE, used), ComponentHit(length, entries)
 
 
-def brought(cache: Cache, setting: Setting, call: Insert[Brought]) -> tuple[Cache, Entries]:
-    """A caller's insert: what it brings, it brings in places of its own."""
+def insert(state: State, setting: Setting, call: Insert[Brought]) -> tuple[State, Entries]:
+    """What is missing is filled with what the caller brings in places of its own; what is left stays the caller's."""
     if any(not 0 <= token < ALL_TOKENS for token in call.path.key.tokens):
         raise ValueError("a token that no key has")
-    from_caller(cache, setting, [(name, place) for (name, _), place in call.slots.items()])
-    return insert(cache, setting, call)
+    from_caller(state, setting, [(name, place) for (name, _), place in call.slots.items()])
+    then, left = filled(state, setting, call.slots)
+    gone = at_places(setting.layout, call.slots) - pool_places(setting.layout, left)
+    return then._replace(owned=state.owned - gone), left
 
 
-def insert(cache: Cache, setting: Setting, call: Insert[Brought]) -> tuple[Cache, Entries]:
-    """What is missing is filled; what was brought for what is there is left to the caller."""
-    ends = {name: end for end, name in enumerate(call.path.names, 1)}
-    held, left = dict(cache.held), dict[str, tuple[int, ...]]()
-    counts = setting.profile.hit_counts == "insert"
-    for at, place in call.slots.items():
-        component, name = at
-        if at in held:
-            left[component] = (*left.get(component, ()), place)
-            held[at] = held[at]._replace(hits=held[at].hits + counts)
-        else:
-            end = ends[name]
-            before = end_name(call.path, end - setting.layout.named(component).unit)
-            held[at] = Entry(place, end, before, cache.ticks, cache.ticks, int(counts))
-    return cache._replace(held=held), left
-
-
-def lock(cache: Cache, setting: Setting, call: Lock) -> tuple[Cache, Mapping[str, tuple[int, ...]]]:
+def lock(state: State, setting: Setting, call: Lock) -> tuple[State, Mapping[str, tuple[int, ...]]]:
     """A receipt covers exactly what the boundary needs."""
     path, root = path_to(setting, call.at), setting.profile.window_root
-    needed = {one.name: needed_at(path, one, len(path.names), root) for one in setting.layout.components}
-    covers = frozenset(at for some in needed.values() for at in some)
-    cover = {name: tuple(cache.held[at].end for at in some) for name, some in needed.items()}
-    return cache._replace(receipts={**cache.receipts, call.receipt: covers}), cover
+    cover = {one.name: tuple(needed_ends(path, one, len(path.names), root)) for one in setting.layout.components}
+    return folded(state, setting, call, cover), cover
 
 
-def unlock(cache: Cache, setting: Setting, call: Unlock) -> tuple[Cache, None]:  # noqa: ARG001
+def unlock(state: State, setting: Setting, call: Unlock) -> tuple[State, None]:
     """What the receipt covered is protected by it no more."""
-    if call.receipt not in cache.receipts:
+    if call.receipt not in state.covers:
         raise ValueError(f"receipt {call.receipt} is not out")
-    return cache._replace(receipts={one: at for one, at in cache.receipts.items() if one != call.receipt}), None
+    return folded(state, setting, call, None), None
 
 
-def sizes(cache: Cache, setting: Setting) -> Mapping[str, Sizes]:
-    """How many entries of each component could be evicted, and how many receipts protect (LOCK-02)."""
-    held = Counter(name for name, _ in cache.held)
-    protected = Counter(name for name, _ in frozenset[At]().union(*cache.receipts.values()))
+def sizes(state: State, setting: Setting) -> Mapping[str, Sizes]:
+    """How many entries of each component could be evicted, and how many receipts and copies protect (LOCK-02)."""
+    held = Counter(name for name, _ in cached(state))
+    protected = Counter(name for name, _ in state.covered(DEVICE))
     return {
         one.name: Sizes(held[one.name] - protected[one.name], protected[one.name]) for one in setting.layout.components
     }
 
 
-def evictable(cache: Cache, setting: Setting, name: str) -> list[At]:
+def spared(state: State, setting: Setting, tier: str) -> frozenset[At]:
+    """What an eviction leaves alone: what is covered, and on the host by the profile what the device has too."""
+    also = tier == HOST and setting.profile.component_host_spares == "device"
+    return state.covered(tier).union(state.places(DEVICE) if also else ())
+
+
+def evictable(state: State, setting: Setting, name: str, tier: str = DEVICE) -> list[At]:
     """The entries of a component that may go now: unprotected, and of a run with nothing behind them."""
-    covered = cache.covered
-    mine = [at for at in cache.held if at[0] == name and at not in covered]
-    if not isinstance(setting.layout.named(name).shape, Run):
-        return mine
-    inner = {cache.held[at].before for at in cache.held if at[0] == name}
-    return [at for at in mine if at[1] not in inner]
+    there, covered = state.tier(tier, name).pages, spared(state, setting, tier)
+    inner = {page.parent for page in there.values()} if isinstance(setting.layout.named(name).shape, Run) else ()
+    return [(name, at) for at in there if (name, at) not in covered and at not in inner]
 
 
-def next_to_go(cache: Cache, setting: Setting, choices: Iterable[At]) -> At:
+def next_to_go(state: State, setting: Setting, choices: Iterable[At], tier: str = DEVICE) -> At:
     """What is worth least of these by the policy, of that what ends last."""
-    worth = setting.order
 
     def order(at: At) -> tuple[Worth, int, At]:
-        one = cache.held[at]
-        return worth(one), -one.end, at
+        return setting.order(state.tier(tier, at[0]).pages[at[1]]), -len(setting.names.prefix(at[1])[1]), at
 
     return min(choices, key=order)
 
 
-def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
+def goes_with(state: State, setting: Setting, victim: At, tier: str) -> list[At]:
     """What an eviction of an entry takes: the entry, and what goes with it by the profile."""
     base, cascade = setting.layout.base.name, setting.profile.component_cascade
+    beside = [(name, victim[1]) for name, there in state.on(tier) if victim[1] in there.pages]
     takes_all = cascade != "none" and victim[0] == base
     if cascade in WHOLE_LEAVES and not takes_all:
-        takes_all = (base, victim[1]) in evictable(cache, setting, base)
+        takes_all = (base, victim[1]) in evictable(state, setting, base, tier)
     if takes_all:
-        return [at for at in cache.held if at[1] == victim[1]]
+        return beside
     order = [one.name for one in setting.layout.components]
     later = order[order.index(victim[0]) + 1 :] if cascade == "later" else ()
-    along = [(name, victim[1]) for name in later]
-    return [victim, *[at for at in along if at in cache.held and at not in cache.covered]]
+    return [victim, *[at for at in beside if at[0] in later and at not in spared(state, setting, tier)]]
 
 
-def evict(cache: Cache, setting: Setting, call: Evict[Counts]) -> tuple[Cache, Mapping[str, int]]:
-    """Of each component what is worth least goes first."""
+def evict(state: State, setting: Setting, call: Evict[Counts] | EvictHost[Counts]) -> tuple[State, Mapping[str, int]]:
+    """Of each component what is worth least goes first, on the host as on the device."""
     may_ask(setting, call.asked)
-    freed = {one.name: 0 for one in setting.layout.components}
+    tier, freed = tier_of(state, call), {one.name: 0 for one in setting.layout.components}
     for name, many in call.asked.items():
         while freed[name] < many:
-            choices = evictable(cache, setting, name)
+            choices = evictable(state, setting, name, tier)
             if not choices:
                 break
-            victim = next_to_go(cache, setting, choices)
-            gone = goes_with(cache, setting, victim)
-            cache = give(cache, setting, [(at[0], cache.held[at].place) for at in gone])
-            cache = cache._replace(held={at: one for at, one in cache.held.items() if at not in gone})
+            gone = goes_with(state, setting, next_to_go(state, setting, choices, tier), tier)
+            state = without(state, tier, gone)
             for at in gone:
                 freed[at[0]] += 1
-    return cache, freed
+    return state, freed
 
 
-def reset(cache: Cache, setting: Setting, call: Reset) -> tuple[Cache, None]:  # noqa: ARG001
+def make_room(
+    state: State, setting: Setting, wants: Mapping[str, int], tier: str = DEVICE
+) -> tuple[State, Mapping[str, int]]:
+    """Evict once, of each component whose pool is short as many entries as are wanted of it."""
+    layout, free = setting.layout, free_places(state, setting, tier)
+    short = {pool for pool, many in by_pool(layout, wants).items() if many > len(free[pool])}
+    asked = {name: many for name, many in wants.items() if layout.named(name).pool in short}
+    return evict(state, setting, EvictHost(asked) if tier == HOST else Evict(asked)) if asked else (state, {})
+
+
+def reset(state: State, setting: Setting, call: Reset) -> tuple[State, None]:
     """Everything is forgotten, but whether storage is there."""
-    return empty(setting)._replace(attached=cache.attached), None
+    return folded(state, setting, call, None), None
 
 
-Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
+Perform = Callable[[State, Setting, object], tuple[State, object]]
+"""A call as it is performed: the cache after it, and the answer."""
 
 CALLS = {
     Alloc: alloc,
     Free: free,
     Match: match,
-    Insert: brought,
+    Insert: insert,
     Lock: lock,
     Unlock: unlock,
     Evict: evict,
+    EvictHost: evict,
     Reset: reset,
 }
-PERFORM = cast("Mapping[type, Perform]", CALLS)
-"""Of each call how it is performed."""
-
-
-def perform(cache: Cache, setting: Setting, call: JointCall) -> tuple[Cache, object]:
-    """The cache after a call, and the answer."""
-    return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)
+"""How these calls are performed; the others are in :mod:`~kvlitmus.reference.prefix.components.perform`."""

@@ -249,14 +249,14 @@ def _settled(state: State, _: Setting, call: Fetched, _answer: Entries) -> State
 def _commit(state: State, setting: Setting, call: Commit, answer: Reading) -> State:
     brought = commit_brings(setting, state.fetches[call.rid], call.came)
     then = _with(state, setting, brought, pool_places(setting.layout, answer.returned))
-    return _over(then, setting, call.rid, call.came)
+    return over(then, setting, call.rid, call.came)
 
 
 def _abort(state: State, setting: Setting, call: Abandon, _: Entries) -> State:
-    return _over(state, setting, call.rid, {})
+    return over(state, setting, call.rid, {})
 
 
-def _over(state: State, setting: Setting, number: int, came: Mapping[str, Collection[int]]) -> State:
+def over(state: State, setting: Setting, number: int, came: Mapping[str, Collection[int]]) -> State:
     """A prefetch of which this came has no more than what its I/O may still write."""
     fetch = state.fetches[number]
     left = written(setting.layout, fetch, came)

@@ -27,6 +27,7 @@ from kvlitmus.reference.prefix.components.prefetch import landed
 from kvlitmus.spec.prefix.components.calls import Entries
 from kvlitmus.spec.prefix.components.fetch import committed
 from kvlitmus.spec.prefix.components.state import end_name
+from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.work_calls import Commit
 
 PLAN = replace(COMPONENT_PLAN, real=COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"})
@@ -141,7 +142,9 @@ class StateCommits(ReferenceComponents):
             return super().component_prefetch_commit(fetch, came)
         call = Commit(fetch, {name: frozenset(some) for name, some in came.items()})
         end = committed(layout, start, boundary, call.came)
-        cached = sum((base.name, end_name(mine.path, at)) in self.cache.held for at in range(start + 1, boundary + 1))
+        cached = sum(
+            (base.name, end_name(mine.path, at)) in self.cache.places(DEVICE) for at in range(start + 1, boundary + 1)
+        )
         place = mine.reads.get(STATE, {}).get(boundary)
         state = place if boundary in call.came.get(STATE, ()) else None
         done = self.published.commit(boundary - start, cached * base.unit, end - start, state)
