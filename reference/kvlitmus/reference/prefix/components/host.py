@@ -11,27 +11,24 @@ from collections.abc import Collection
 from kvlitmus.reference.prefix.components.prefetch import by_component
 from kvlitmus.reference.prefix.components.tree import cached, folded, lowest, make_room, noted
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
-from kvlitmus.spec.prefix.calls import Path
 from kvlitmus.spec.prefix.components.calls import Copying, Entries, Taken
-from kvlitmus.spec.prefix.components.state import at_places, copied_to, ends_at, needed_by, on_path, tier_of
+from kvlitmus.spec.prefix.components.copies import CopyPlan, largest_together, plan_for
+from kvlitmus.spec.prefix.components.state import at_places, copied_to, ends_of, tier_of
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import largest
 
 
 def begun(state: State, setting: Setting, call: BackUp | LoadBack, boundary: int) -> tuple[State, Copying]:
     """Protect what the boundary needs, make room once on the tier that it goes to, and take all places or none."""
-    load, tier = isinstance(call, LoadBack), tier_of(state, call)
-    needs = reach_of(state, setting, call.path, boundary, load=load)
-    taken = needs - state.places(tier).keys()
-    if not taken:
+    tier, plan = tier_of(state, call), plan_for(setting, state, call.path, boundary, load=isinstance(call, LoadBack))
+    if not plan.most:
         return state, Taken(None, boundary=boundary)
-    guarded = state._replace(under_way={**state.under_way, call.number: guard(state, needs, load=load)})
-    ends = {one.name: sorted(ends_at(call.path, one.name, taken)) for one in setting.layout.components}
+    guarded = state._replace(under_way={**state.under_way, call.number: guard(state, plan, tier)})
+    ends = {name: sorted(some) for name, some in ends_of(setting, call.path, plan.most).items()}
     wants = {name: len(some) for name, some in ends.items()}
     roomy, freed = make_room(guarded, setting, wants, tier)
     roomy = roomy._replace(under_way=state.under_way)
@@ -45,19 +42,10 @@ def begun(state: State, setting: Setting, call: BackUp | LoadBack, boundary: int
     return then, answer
 
 
-def guard(state: State, needs: frozenset[At], *, load: bool) -> Copy:
-    """A copy that protects this, and takes nothing yet."""
-    device, host = (needs & state.places(tier).keys() for tier in (DEVICE, HOST))
-    return Copy(LOAD if load else BACKUP, {}, device, host)
-
-
-def reach_of(state: State, setting: Setting, path: Path, boundary: int, *, load: bool) -> frozenset[At]:
-    """What a copy is for: what its boundary needs, and by the profile what else there is to bring of its path."""
-    needs = needed_by(setting, path, boundary)
-    if setting.profile.component_extent == "boundary":
-        return needs
-    read, written = (state.places(tier).keys() for tier in ((HOST, DEVICE) if load else (DEVICE, HOST)))
-    return needs | (on_path(setting.layout, path, boundary) & read - written)
+def guard(state: State, plan: CopyPlan, tier: str) -> Copy:
+    """A copy to a tier that protects what it is for, and takes nothing yet."""
+    device, host = ((plan.needs | plan.most) & state.places(one).keys() for one in (DEVICE, HOST))
+    return Copy(LOAD if tier == DEVICE else BACKUP, {}, device, host)
 
 
 def back_up(state: State, setting: Setting, call: BackUp) -> tuple[State, Copying]:
@@ -67,18 +55,10 @@ def back_up(state: State, setting: Setting, call: BackUp) -> tuple[State, Copyin
 
 def load(state: State, setting: Setting, call: LoadBack) -> tuple[State, Copying]:
     """Copy to the device what it lacks for the largest boundary of both tiers together, if that is behind the hit."""
-    boundary = together(state, setting, call.path)
+    boundary = largest_together(setting, state, call.path)
     if boundary <= call.start:
         return state, Taken(None, boundary=boundary)
     return begun(state, setting, call, boundary)
-
-
-def together(state: State, setting: Setting, path: Path) -> int:
-    """The largest admitted boundary of a key that both tiers together make valid."""
-    components, profile = setting.layout.components, setting.profile
-    there = state.places(DEVICE).keys() | state.places(HOST).keys()
-    ends = {one.name: ends_at(path, one.name, there) for one in components}
-    return largest(components, len(path.names), ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
 
 
 def copied(state: State, setting: Setting, call: Copied) -> tuple[State, Entries]:

@@ -18,10 +18,11 @@ from kvlitmus.reference.prefix.components.tree import (
     lowest,
     match,
     next_to_go,
+    short_of,
 )
 from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Match
 from kvlitmus.spec.prefix.components.calls import Entries, Holding
-from kvlitmus.spec.prefix.components.state import by_pool, needed_ends, serving, stored_by
+from kvlitmus.spec.prefix.components.state import needed_ends, serving, stored_by
 from kvlitmus.spec.prefix.listener import DEVICE
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import RequestState, State
@@ -43,8 +44,7 @@ def room(state: State, setting: Setting, wants: Mapping[str, int]) -> tuple[Stat
 
 def evict_one(state: State, setting: Setting, wants: Mapping[str, int]) -> State:
     """Evict the entry that is worth least, of a pool that is short."""
-    free = free_places(state, setting)
-    short = {pool for pool, many in by_pool(setting.layout, wants).items() if many > len(free[pool])}
+    short = short_of(state, setting, wants)
     names = [one.name for one in setting.layout.components if one.pool in short]
     choices = [at for name in names for at in evictable(state, setting, name)]
     victim = next_to_go(state, setting, choices)

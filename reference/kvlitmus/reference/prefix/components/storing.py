@@ -9,7 +9,8 @@ from __future__ import annotations
 from kvlitmus.reference.prefix.components.prefetch import abort
 from kvlitmus.reference.prefix.components.tree import folded
 from kvlitmus.spec.prefix.components.calls import Entries, Taken, Writing
-from kvlitmus.spec.prefix.components.state import end_name, ends_at, landing_on_host, needed_by
+from kvlitmus.spec.prefix.components.copies import due_in_storage
+from kvlitmus.spec.prefix.components.state import ends_of, landing_on_host, needed_by
 from kvlitmus.spec.prefix.listener import HOST
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import Abandon, Attach, Detach, Write, Written
@@ -34,11 +35,11 @@ def detach(state: State, setting: Setting, call: Detach) -> tuple[State, Entries
 def write(state: State, setting: Setting, call: Write) -> tuple[State, Writing]:
     """Write what the boundary needs and storage lacks, if all that it needs is on the host and has landed there."""
     needs = needed_by(setting, call.path, call.length)
-    takes = needs - {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
+    takes = due_in_storage(setting, call)
     there = state.places(HOST).keys() - landing_on_host(state.under_way.values())
     if state.attached is False or not needs <= there or not takes:
         return state, Taken(None)
-    answer = Taken({one.name: ends_at(call.path, one.name, takes) for one in setting.layout.components})
+    answer = Taken(ends_of(setting, call.path, takes))
     return folded(state, setting, call, answer), answer
 
 

@@ -15,12 +15,12 @@ from kvlitmus.spec.interface import Sizes
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Reset, Unlock
 from kvlitmus.spec.prefix.components.advance import expect_components
 from kvlitmus.spec.prefix.components.calls import Brought, ComponentHit, Counts, Entries, JointCall, Taken
+from kvlitmus.spec.prefix.components.copies import short_pools
 from kvlitmus.spec.prefix.components.entries import placed, without
 from kvlitmus.spec.prefix.components.state import (
     at_places,
-    by_pool,
     copying,
-    ends_at,
+    longest_hit,
     needed_at,
     needed_ends,
     path_to,
@@ -37,7 +37,7 @@ from kvlitmus.spec.prefix.work_calls import EvictHost
 from kvlitmus.spec.words.limits import ALL_TOKENS
 from kvlitmus.spec.words.policies import Worth
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits, largest
+from kvlitmus.spec.words.shapes import WHOLE_LEAVES, Need, Run, fits
 from kvlitmus.spec.words.units import Name
 
 
@@ -146,11 +146,9 @@ def free(state: State, setting: Setting, call: Free[Entries]) -> tuple[State, No
 
 def match(state: State, setting: Setting, call: Match) -> tuple[State, ComponentHit]:
     """The largest admitted boundary that is valid for all components; what it needs was needed now."""
-    components, profile, there = setting.layout.components, setting.profile, cached(state)
-    ends = {one.name: ends_at(call.path, one.name, there) for one in components}
-    root, cap, drop = profile.window_root, profile.match_cap, profile.component_drop
-    length = largest(components, len(call.path.names), ends.__getitem__, root=root, cap=cap, drop=drop)
-    needed = {one.name: needed_at(call.path, one, length, root) for one in components}
+    profile, there = setting.profile, cached(state)
+    length = longest_hit(setting, call.path, there)
+    needed = {one.name: needed_at(call.path, one, length, profile.window_root) for one in setting.layout.components}
     counts, now = profile.hit_counts == "match", state.device.clock
     used = {
         at: there[at]._replace(touched=now, hits=there[at].hits + counts) for some in needed.values() for at in some
@@ -244,13 +242,18 @@ def evict(state: State, setting: Setting, call: Evict[Counts] | EvictHost[Counts
     return state, freed
 
 
+def short_of(state: State, setting: Setting, wants: Mapping[str, int], tier: str = DEVICE) -> frozenset[str]:
+    """The pools of a tier that have fewer free places than so many entries need."""
+    free = {pool: len(some) for pool, some in free_places(state, setting, tier).items()}
+    return short_pools(setting.layout, wants, free)
+
+
 def make_room(
     state: State, setting: Setting, wants: Mapping[str, int], tier: str = DEVICE
 ) -> tuple[State, Mapping[str, int]]:
     """Evict once, of each component whose pool is short as many entries as are wanted of it."""
-    layout, free = setting.layout, free_places(state, setting, tier)
-    short = {pool for pool, many in by_pool(layout, wants).items() if many > len(free[pool])}
-    asked = {name: many for name, many in wants.items() if layout.named(name).pool in short}
+    short = short_of(state, setting, wants, tier)
+    asked = {name: many for name, many in wants.items() if setting.layout.named(name).pool in short}
     return evict(state, setting, EvictHost(asked) if tier == HOST else Evict(asked)) if asked else (state, {})
 
 

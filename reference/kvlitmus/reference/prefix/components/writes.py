@@ -12,10 +12,10 @@ from collections.abc import Set as AbstractSet
 
 from kvlitmus.reference.prefix.components import host as component_host
 from kvlitmus.reference.prefix.components import perform as one_call
-from kvlitmus.reference.prefix.components.host import reach_of, together
 from kvlitmus.spec.prefix.calls import Insert, Path, Reset
 from kvlitmus.spec.prefix.components.calls import Begun, JointCall
-from kvlitmus.spec.prefix.components.state import end_name, ends_at, lacking_at, path_to
+from kvlitmus.spec.prefix.components.copies import largest_together, plan_for
+from kvlitmus.spec.prefix.components.state import end_name, lacking_at, longest, path_to
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import State
@@ -23,7 +23,7 @@ from kvlitmus.spec.prefix.work import Copy
 from kvlitmus.spec.prefix.work_calls import BackUp, Copied, LoadBack
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.setting import Setting
-from kvlitmus.spec.words.shapes import largest, step_of
+from kvlitmus.spec.words.shapes import step_of
 from kvlitmus.spec.words.units import Name
 
 
@@ -45,9 +45,7 @@ def due(state: State, then: State, setting: Setting, call: JointCall) -> Path | 
     """The path to the boundary that a call has made due."""
     if not isinstance(call, Insert):
         return None
-    components, path = setting.layout.components, call.path
-    ends = {one.name: ends_at(path, one.name, then.places(DEVICE)) for one in components}
-    boundary = largest(components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
+    path, boundary = call.path, longest(setting, call.path, then.places(DEVICE))
     again = (setting.layout.base.name, end_name(path, boundary)) in state.places(DEVICE)
     wanted = setting.config.write == WRITE_THROUGH or (setting.config.write == SELECTIVE and again)
     return path_to(setting, end_name(path, boundary)) if boundary and wanted else None
@@ -89,8 +87,8 @@ def guard(state: State, setting: Setting, call: JointCall) -> Mapping[int, Copy]
     """What a load back is about to need, as a copy that protects it: no backup makes room with it."""
     if not isinstance(call, LoadBack):
         return {}
-    needs = reach_of(state, setting, call.path, together(state, setting, call.path), load=True)
-    return {call.number: component_host.guard(state, needs, load=True)}
+    plan = plan_for(setting, state, call.path, largest_together(setting, state, call.path), load=True)
+    return {call.number: component_host.guard(state, plan, DEVICE)}
 
 
 def losses(state: State, then: State, setting: Setting) -> Sequence[Name]:
