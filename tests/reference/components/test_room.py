@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvlitmus.reference.prefix.components import requests, tree, writes
 from kvlitmus.reference.prefix.components.perform import ticked
-from kvlitmus.spec.prefix.calls import Evict
+from kvlitmus.spec.prefix.calls import Evict, Lock
 from kvlitmus.spec.prefix.components.entries import placed
 from kvlitmus.spec.prefix.components.state import path_of_units
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
@@ -40,3 +42,12 @@ def test_what_the_host_holds_whole_is_not_lost() -> None:
     assert writes.losses(placed(cache, setting, HOST, both), on_host, setting) == []
     half = placed(gone, setting, HOST, {("state", path.names[0]): 0})
     assert writes.losses(cache, half, setting) == [path.names[0]]
+
+
+def test_a_receipt_covers_nothing_that_is_not_cached() -> None:
+    setting = setting_of(Config(page_size=1, pages=2, components="kv+state"))
+    path = path_of_units(setting, None, [1])
+    cache, _ = tree.filled(tree.empty(setting), setting, {("kv", path.names[0]): 0})
+
+    with pytest.raises(ValueError, match="not all cached"):
+        tree.lock(cache, setting, Lock(path.names[0], 1))

@@ -168,10 +168,13 @@ def insert(state: State, setting: Setting, call: Insert[Brought]) -> tuple[State
 
 
 def lock(state: State, setting: Setting, call: Lock) -> tuple[State, Mapping[str, tuple[int, ...]]]:
-    """A receipt covers exactly what the boundary needs."""
+    """A receipt covers exactly what the boundary needs; raises ``ValueError`` where not all of that is cached."""
     path, root = path_to(setting, call.at), setting.profile.window_root
     cover = {one.name: tuple(needed_ends(path, one, len(path.names), root)) for one in setting.layout.components}
-    return folded(state, setting, call, cover), cover
+    then = folded(state, setting, call, cover)
+    if len(then.covers[call.receipt]) < sum(map(len, cover.values())):
+        raise ValueError("what is to be locked is not all cached")
+    return then, cover
 
 
 def unlock(state: State, setting: Setting, call: Unlock) -> tuple[State, None]:
