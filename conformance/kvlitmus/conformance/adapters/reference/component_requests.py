@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from kvlitmus.conformance.adapters.reference.components import ReferenceLookup
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.reference.prefix.components import events as component_events
-from kvlitmus.reference.prefix.components import tree as model
-from kvlitmus.reference.prefix.components.perform import perform
-from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.prefix.calls import Begin, End, Grow, Match, Path, Reset, path_of
-from kvlitmus.spec.prefix.components.calls import ComponentHit, Entries, Holding, JointCall
-from kvlitmus.spec.prefix.listener import DEVICE
-from kvlitmus.spec.words.setting import Setting
+from kvlitmus.spec.prefix.calls import Begin, End, Grow
+from kvlitmus.spec.prefix.components.calls import Holding
 from kvlitmus.spec.words.units import Key, Tokens
 
 Held = dict[str, dict[int, int]]
@@ -25,31 +19,10 @@ def plain(held: Mapping[str, Mapping[int, int]]) -> Held:
     return {name: dict(some) for name, some in held.items()}
 
 
-class ReferenceRequests:
+class ReferenceRequests(ReferenceLookup):
     """The reference behind the ports of requests on components."""
 
-    def __init__(self, config: Config, profile: Profile) -> None:
-        self.setting = Setting(config, profile, 3, frozenset({"component_requests"}))
-        self.cache = model.empty(self.setting)
-        self.receipts = itertools.count()
-        self.events: list[ComponentEvent] = []
-
-    def perform(self, call: JointCall) -> object:
-        """Perform a call, and note what is to be told of it."""
-        before = self.cache
-        self.cache, answer = perform(before, self.setting, call)
-        self.events += component_events.changes(before, self.cache, self.setting)
-        return answer
-
-    def path(self, key: Key) -> Path:
-        """A key with the names of its prefixes."""
-        return path_of(self.setting.names, key, self.setting.size)
-
-    def component_match(self, key: Key) -> tuple[int, Entries, object]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        hit = self.perform(Match(self.path(key)))
-        assert isinstance(hit, ComponentHit)
-        return hit.length, hit.entries, None
+    serves = "component_requests"
 
     def component_start(self, key: Key, chunk: int) -> tuple[object, int, Held] | None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
@@ -71,24 +44,6 @@ class ReferenceRequests:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
         assert isinstance(receipt, int)
         self.perform(End(receipt, keep=True))
-
-    def component_reset(self) -> None:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        self.perform(Reset())
-
-    def component_events(self) -> Sequence[ComponentEvent]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
-        events, self.events = self.events, []
-        return events
-
-    def component_free_places(self) -> Mapping[str, Sequence[int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return model.free_places(self.cache, self.setting)
-
-    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        prefix = self.setting.names.prefix
-        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(DEVICE).items()]
 
 
 class ReferenceRequestTarget:

@@ -36,11 +36,14 @@ from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Key
 
 
-class ReferenceComponents:
-    """The reference behind the ports of a cache of components."""
+class ReferenceLookup:
+    """The reference behind the ports that all caches of components have."""
+
+    serves = "components"
+    """What it has beside these."""
 
     def __init__(self, config: Config, profile: Profile) -> None:
-        self.setting = Setting(config, profile, 3, frozenset({"components"}))
+        self.setting = Setting(config, profile, 3, frozenset({self.serves}))
         self.cache = model.empty(self.setting)
         self.receipts = itertools.count()
         self.fetches = itertools.count()
@@ -59,6 +62,35 @@ class ReferenceComponents:
         """A key with the names of its prefixes."""
         return path_of(self.setting.names, key, self.setting.size)
 
+    def component_match(self, key: Key) -> tuple[int, Entries, object]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        path = self.path(key)
+        hit = self.perform(Match(path))
+        assert isinstance(hit, ComponentHit)
+        return hit.length, hit.entries, (path, hit.length)
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        self.perform(Reset())
+
+    def component_events(self) -> Sequence[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+        events, self.events = self.events, []
+        return events
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return model.free_places(self.cache, self.setting)
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        prefix = self.setting.names.prefix
+        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(DEVICE).items()]
+
+
+class ReferenceComponents(ReferenceLookup):
+    """The reference behind the ports of a cache of components."""
+
     def component_alloc(self, wants: Mapping[str, int]) -> Entries | None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         granted = self.perform(Alloc(dict(wants)))
@@ -68,13 +100,6 @@ class ReferenceComponents:
     def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         self.perform(Free({name: tuple(some) for name, some in given.items()}))
-
-    def component_match(self, key: Key) -> tuple[int, Entries, object]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        path = self.path(key)
-        hit = self.perform(Match(path))
-        assert isinstance(hit, ComponentHit)
-        return hit.length, hit.entries, (path, hit.length)
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Entries:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
@@ -144,15 +169,6 @@ class ReferenceComponents:
         assert isinstance(returned, dict)
         return returned
 
-    def component_reset(self) -> None:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        self.perform(Reset())
-
-    def component_events(self) -> Sequence[ComponentEvent]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
-        events, self.events = self.events, []
-        return events
-
     def component_available(self) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
         return {pool: len(free) for pool, free in model.free_places(self.cache, self.setting).items()}
@@ -160,15 +176,6 @@ class ReferenceComponents:
     def component_sizes(self) -> Mapping[str, Sizes]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
         return model.sizes(self.cache, self.setting)
-
-    def component_free_places(self) -> Mapping[str, Sequence[int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return model.free_places(self.cache, self.setting)
-
-    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        prefix = self.setting.names.prefix
-        return [(name, *prefix(at), place) for (name, at), place in self.cache.places(DEVICE).items()]
 
 
 class ReferenceComponentHierarchy(ReferenceComponents):
@@ -238,9 +245,6 @@ class ReferenceComponentHierarchy(ReferenceComponents):
 
 class ReferenceComponentStorage(ReferenceComponentHierarchy):
     """The reference behind the ports of a cache of components with storage behind its host memory."""
-
-    def __init__(self, config: Config, profile: Profile) -> None:
-        super().__init__(config, profile)
 
     def component_attach(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
