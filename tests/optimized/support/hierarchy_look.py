@@ -78,8 +78,7 @@ class Look:
         now, found = self.one.state, {}
         works = works_of(now)
         loading = {name for one in works.transfers if one.kind == "load" and not one.landed for name in one.names}
-        busy = {name for put in works.puts for name in put.names}
-        busy |= {name for one in works.transfers if one.kind == "backup" for name in one.names}
+        busy = {name for one in works.transfers if one.kind in ("backup", "put") for name in one.names}
         for name, page in [*now.device.pages.items(), *alone_of(now).items()]:
             copy = now.host.pages.get(name)
             resident = name in now.device.pages

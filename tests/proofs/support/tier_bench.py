@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvlitmus.reference.prefix import event
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, empty_hierarchy, works_of
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, empty_hierarchy, under_way, works_of
 from kvlitmus.reference.prefix.perform import perform
-from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, PUT, QUERY, Outcome
 from kvlitmus.spec.law.step import Step as Made
 from kvlitmus.spec.prefix.calls import Begin, End, path_of
 from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.seen import Record
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.prefix.work_calls import Advance, Attach, Poll, Tick
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names, page_names
@@ -172,7 +173,7 @@ class Bench:
 
     def deliver(self) -> None:
         """Everything under way reaches its end, as well as it can."""
-        for transfer in works_of(self.now).transfers:
+        for transfer in under_way(self.now, *COPIES):
             if not transfer.landed:
                 self.go(Advance(transfer.id, DONE))
         for one in works_of(self.now).operations:
@@ -183,7 +184,7 @@ class Bench:
                 pages = len(one.names) - one.completed if one.live else 0
                 self.write(one, pages)
                 self.go(Advance(one.job, Outcome("short", pages)))
-        for waiting in works_of(self.now).puts:
+        for waiting in under_way(self.now, PUT):
             if not waiting.landed:
                 self.go(Advance(waiting.id, DONE))
         for rid in range(1, self.scope.prefetches + 1):

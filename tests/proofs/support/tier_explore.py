@@ -26,12 +26,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvlitmus.reference.prefix.hierarchy import alone_of, host_pages, moving, works_of
-from kvlitmus.spec.interface.tiers import BACKUP, LOAD
+from kvlitmus.reference.prefix.hierarchy import alone_of, host_pages, moving, under_way, works_of
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT
 from kvlitmus.spec.prefix.calls import End
 from kvlitmus.spec.prefix.page import copy_of
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import Page, RequestState, State, Tier
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.policies import TICKS_TO_REST, USES
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
@@ -219,8 +220,9 @@ class Explorer:
                 free=host_pages(self.bench.setting).difference(host.values()),
                 settled=frozenset(sorted(below.settled)),
                 stored=frozenset(sorted(below.stored)),
-                transfers=tuple([one._replace(id=next(numbers)) for one in below.transfers]),
-                puts=tuple([one._replace(id=next(numbers)) for one in below.puts]),
+                transfers=tuple(
+                    [one._replace(id=next(numbers)) for one in (*under_way(now, *COPIES), *under_way(now, PUT))]
+                ),
                 operations=tuple([one._replace(job=next(numbers)) for one in operations]),
                 release=tuple(sorted(host[page] for page in below.release)),
                 serial=next(numbers) - 1,
@@ -240,7 +242,6 @@ def identity(now: State) -> tuple[object, ...]:
         works.fault,
         tuple(sorted(works.failing.items())),
         works.transfers,
-        works.puts,
         works.operations,
         works.release,
         tiers_of(now).attached,
@@ -260,6 +261,6 @@ def within(scope: Scope, now: State) -> bool:
     return (
         kinds[BACKUP] <= scope.backups
         and kinds[LOAD] <= scope.loads
-        and len(works.puts) <= scope.puts
+        and kinds[PUT] <= scope.puts
         and len(works.operations) <= scope.prefetches
     )

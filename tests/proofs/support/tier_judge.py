@@ -95,7 +95,7 @@ class Judge:
         after = self.shower.shown(now, contents)
         after.record = record
         if type(call) is Advance and call.layers is not None:
-            after.layers_ready = next((one.layers for one in works_of(now).transfers if one.id == call.job), 0)
+            after.layers_ready = next((one.done for one in works_of(now).transfers if one.id == call.job), 0)
         return after
 
     def conclude(self, judged: Judged) -> None:

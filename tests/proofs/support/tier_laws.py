@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from kvlitmus.reference.prefix.choose import free_pages
-from kvlitmus.reference.prefix.hierarchy import HOST, alone_of, works_of
-from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
+from kvlitmus.reference.prefix.hierarchy import HOST, alone_of, under_way, works_of
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo
 from tests.proofs.support.tier_shown import Contents
@@ -20,8 +21,7 @@ from tests.proofs.support.tier_shown import Contents
 
 def sources(now: State) -> list[Name]:
     """The pages whose host copies are being read."""
-    loads = [name for one in works_of(now).transfers if one.kind == LOAD for name in one.names]
-    return loads + [name for one in works_of(now).puts for name in one.names]
+    return [name for one in under_way(now, LOAD, PUT) for name in one.names]
 
 
 def pins_are_those_of_holders(now: State, setting: Setting) -> str:
@@ -36,7 +36,7 @@ def locks_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each lock is a request or a copy under way, on the path to where it ends."""
     resident = now.device.pages
     held: Counter[Name] = Counter()
-    ends = [one.names[-1] for one in works_of(now).transfers] + [one.locked for one in now.requests.values()]
+    ends = [one.names[-1] for one in under_way(now, *COPIES)] + [one.locked for one in now.requests.values()]
     for name in ends:
         while name in resident:
             held[name] += 1
@@ -122,7 +122,7 @@ def events_tell_what_there_is(now: State, setting: Setting, contents: Contents, 
     """Who has replayed all events knows what is on which tier, whatever is under way."""
     assert known.told is not None
     told, resident, host = known.told, set(now.device.pages), set(now.host.pages)
-    host.difference_update(name for one in works_of(now).transfers if one.kind == BACKUP for name in one.names)
+    host.difference_update(name for one in under_way(now, BACKUP) for name in one.names)
     if told.device.keys() == resident and told.host.keys() == host:
         return ""
     return f"told {sorted(told.device)} and {sorted(told.host)}, there are {sorted(resident)} and {sorted(host)}"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvlitmus.reference.prefix import fetch
-from kvlitmus.reference.prefix.hierarchy import works_of
+from kvlitmus.reference.prefix.hierarchy import under_way, works_of
 from kvlitmus.reference.prefix.load import LAYERS
-from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, QUERY, SPILL, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, Outcome
 from kvlitmus.spec.prefix.calls import End, Evict, Match, Reset
 from kvlitmus.spec.prefix.own_work import Operation, Transfer
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Asked, Got, Record
 from kvlitmus.spec.prefix.state import State
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.prefix.work_calls import (
     Abandon,
     Advance,
@@ -117,7 +118,7 @@ def job_moves(bench: Bench, state: State) -> Iterator[Step]:
         layers = 0 if scope.layers and one.kind == LOAD else None
         bench.did(Advance(one.id, FAILED, layers))
 
-    for copy in works.transfers:
+    for copy in under_way(state, *COPIES):
         if scope.failures and not copy.landed:
             yield f"{copy.kind} {copy.id} fails", lambda one=copy: fails(one)  # type: ignore[misc]
         if scope.layers and copy.kind == LOAD and not copy.landed:
@@ -132,7 +133,7 @@ def job_moves(bench: Bench, state: State) -> Iterator[Step]:
             yield f"a read ends {one.job}", lambda o=one: read(o, 0, True)  # type: ignore[misc]
             if one.live:
                 yield f"{one.job} reads a page", lambda o=one: read(o, 1, False)  # type: ignore[misc]
-    for waiting in works.puts:
+    for waiting in under_way(state, PUT):
         if not waiting.landed:
             yield f"put {waiting.id} is refused", lambda job=waiting.id: taken(job, 0, True)  # type: ignore[misc]
             yield f"put {waiting.id} stores a page", lambda job=waiting.id: taken(job, 1, False)  # type: ignore[misc]

@@ -7,8 +7,8 @@ from typing import Any
 
 from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference.prefix import fetch, tier
-from kvlitmus.reference.prefix.hierarchy import alone_of, pin, works_of
-from kvlitmus.spec.interface.tiers import Outcome
+from kvlitmus.reference.prefix.hierarchy import alone_of, pin, under_way, works_of
+from kvlitmus.spec.interface.tiers import LOAD, PUT, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls
 from kvlitmus.spec.prefix.own_work import Operation, Works
@@ -129,8 +129,8 @@ class LoadDoesNotPin(Wrong):
     at = LoadBack
 
     def afterwards(self, step: Step[State]) -> State:
-        before = {one.id for one in works_of(step.before).transfers}
-        begun = [one for one in works_of(step.after).transfers if one.id not in before]
+        before = {one.id for one in under_way(step.before, LOAD)}
+        begun = [one for one in under_way(step.after, LOAD) if one.id not in before]
         return pin(step.after, [name for one in begun for name in one.names], -1)
 
 
@@ -141,7 +141,7 @@ class TickAcknowledgesWhatHasNotLanded(Wrong):
 
     def wrong(self, now: State, setting: Setting, call: Tick) -> Step[State]:
         works = works_of(now)
-        landed = tuple([one._replace(landed=True) for one in works.transfers])
+        landed = tuple([one._replace(landed=one.kind != PUT or one.landed) for one in works.transfers])
         return self.right(with_works(now, works._replace(transfers=landed)), setting, call)
 
 

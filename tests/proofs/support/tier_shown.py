@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kvlitmus.reference.prefix import event
 from kvlitmus.reference.prefix.choose import free_pages, sizes
 from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, Listed, alone_of, jobs_of, moving, occupied, works_of
-from kvlitmus.spec.interface.tiers import LOAD, Event, Job
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD, Event, Job
 from kvlitmus.spec.prefix.own_work import Operation
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
@@ -156,11 +156,9 @@ class Shower:
             return {name: seen.hosted[name] for name in names if name in seen.hosted}
 
         for one in works_of(now).transfers:
-            sources = read(one.names) if one.kind == LOAD else {}
-            landed = one.landed and not one.failed
-            work[one.id] = Work(jobs[one.id], one.names, one.names[-1], sources, landed, one.failed, one.layers)
-        for put in works_of(now).puts:
-            work[put.id] = Work(jobs[put.id], put.names, put.names[-1], read(put.names), put.landed)
+            sources = {} if one.kind == BACKUP else read(one.names)
+            landed, layers = one.landed and not one.failed, one.done if one.kind == LOAD else 0
+            work[one.id] = Work(jobs[one.id], one.names, one.names[-1], sources, landed, one.failed, layers)
         for own in works_of(now).operations:
             if own.job in jobs:
                 work[own.job] = Work(jobs[own.job], own.names, own.names[-1], {}, jobs[own.job].landed)

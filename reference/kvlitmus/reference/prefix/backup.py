@@ -21,7 +21,7 @@ from itertools import pairwise, takewhile
 
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.choose import Choice, Names
-from kvlitmus.reference.prefix.hierarchy import begins, lock, pin, unlock, works_of
+from kvlitmus.reference.prefix.hierarchy import begins, change, lock, pin, under_way, unlock, without, works_of
 from kvlitmus.reference.prefix.put import start_puts
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.own_work import Transfer
@@ -122,9 +122,7 @@ def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
 
 def noted(state: State, one: Transfer) -> State:
     """A copy between the tiers that was just made is taken note of in the same call: there is no job."""
-    works = works_of(state)
-    left = tuple([transfer for transfer in works.transfers if transfer.id != one.id])
-    state = let_go(state._replace(works=works._replace(transfers=left)), one)
+    state = let_go(without(state, [one]), one)
     return start_puts(state, one.names) if one.kind == BACKUP else state
 
 
@@ -146,14 +144,7 @@ def land(state: State, job: int) -> State:
 def fail(state: State, job: int) -> State:
     """A copy between the tiers has failed: it is over, no layer of it counts, what it was to fill holds anything."""
     (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
-    return change(state, one._replace(landed=True, failed=True, layers=0))
-
-
-def change(state: State, transfer: Transfer) -> State:
-    """A copy between the tiers is now like this."""
-    works = works_of(state)
-    transfers = tuple([transfer if one.id == transfer.id else one for one in works.transfers])
-    return state._replace(works=works._replace(transfers=transfers))
+    return change(state, one._replace(landed=True, failed=True, done=0))
 
 
 def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[State, tuple[Transfer, ...]]:
@@ -161,16 +152,14 @@ def over(state: State, setting: Setting, kind: str, choice: Choice) -> tuple[Sta
 
     The choice may be fewer of them.
     """
-    works = works_of(state)
 
     def ends(one: Transfer) -> bool:
         return one.landed and (choice.ended is None or one.id in choice.ended)
 
-    these = [one for one in works.transfers if one.kind == kind]
+    these = under_way(state, kind)
     in_order = setting.profile.copy_acks == "in_order"
     ended = tuple(takewhile(ends, these) if in_order else filter(ends, these))
-    left = tuple([one for one in works.transfers if one not in ended])
-    return state._replace(works=works._replace(transfers=left)), ended
+    return without(state, ended), ended
 
 
 def acknowledge_backups(state: State, setting: Setting, choice: Choice) -> State:

@@ -23,6 +23,7 @@ from kvlitmus.spec.prefix.release import waiting_in
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.rules.tree import alike
 from kvlitmus.spec.prefix.state import State, Tier
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.policies import later
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Slot, Tokens
@@ -136,7 +137,7 @@ def counted(state: State, setting: Setting) -> Tier:
     tree = still_locked(state) if setting.unlock_delay else state.device
     if state.works is not None and setting.profile.copy_locks == "apart":
         for one in state.works.transfers:
-            tree = effects.lock(tree, one.names[-1], -1)
+            tree = effects.lock(tree, one.names[-1], -1) if one.kind in COPIES else tree
     return tree
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, record, works_of
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, record, under_way, works_of
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.prefix.state import State, Tier
+from kvlitmus.spec.prefix.work import COPIES
 from kvlitmus.spec.words.units import Name, PageNo
 
 STORED, REMOVED = "stored", "removed"
@@ -39,8 +40,7 @@ class Moved(NamedTuple):
 
 def on_host(state: State) -> frozenset[Name]:
     """The pages that the world may know to be on the host."""
-    works = works_of(state)
-    unacknowledged = [name for transfer in works.transfers if transfer.kind == BACKUP for name in transfer.names]
+    unacknowledged = [name for one in under_way(state, BACKUP) for name in one.names]
     return frozenset(state.host.pages) - frozenset(unacknowledged)
 
 
@@ -73,7 +73,7 @@ def moves(before: State, after: State) -> tuple[Moved, ...]:
     """The copies that a call has made between the tiers."""
     old, new = works_of(before), works_of(after)
     over = {one.id for one in old.transfers if one.landed}
-    landed = [one for one in new.transfers if one.landed and not one.failed and one.id not in over]
+    landed = [one for one in under_way(after, *COPIES) if one.landed and not one.failed and one.id not in over]
     moved: list[Moved] = []
     for one in landed:
         for name in one.names:

@@ -20,12 +20,12 @@ The parts are in :mod:`~kvlitmus.reference.prefix.tier` (what is on which tier),
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
+from kvlitmus.spec.interface.tiers import FETCH, QUERY
 from kvlitmus.spec.prefix import effects
-from kvlitmus.spec.prefix.own_work import Works
+from kvlitmus.spec.prefix.own_work import Transfer, Works
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.state import State, empty_state
 from kvlitmus.spec.prefix.work import Tiers
@@ -51,6 +51,24 @@ def works_of(state: State) -> Works:
     """The free memory of the host of a hierarchy, and the work under way."""
     assert state.works is not None
     return state.works
+
+
+def under_way(state: State, *kinds: str) -> tuple[Transfer, ...]:
+    """The copies and puts of these kinds that are under way."""
+    return tuple([one for one in works_of(state).transfers if one.kind in kinds])
+
+
+def change(state: State, transfer: Transfer) -> State:
+    """One of them is now like this."""
+    works = works_of(state)
+    transfers = tuple([transfer if one.id == transfer.id else one for one in works.transfers])
+    return state._replace(works=works._replace(transfers=transfers))
+
+
+def without(state: State, over: Collection[Transfer]) -> State:
+    """The same when these are under way no more."""
+    works, ids = works_of(state), {one.id for one in over}
+    return state._replace(works=works._replace(transfers=tuple([one for one in works.transfers if one.id not in ids])))
 
 
 def alone_of(state: State) -> Mapping[Name, Page]:
@@ -124,7 +142,6 @@ def jobs_of(state: State) -> list[Listed]:
     """The jobs under way, in order of submission."""
     works = works_of(state)
     found = [Listed(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in works.transfers]
-    found += [Listed(one.id, PUT, one.names, landed=one.landed) for one in works.puts]
     for own in works.operations:
         if own.stage != ENDED:
             kind = FETCH if own.stage == FETCH else QUERY

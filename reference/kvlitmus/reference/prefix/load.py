@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference.prefix import tier
-from kvlitmus.reference.prefix.backup import change, land, let_go, over, submit
+from kvlitmus.reference.prefix.backup import land, let_go, over, submit
 from kvlitmus.reference.prefix.choose import Choice, Names, free_pages, hand_out
-from kvlitmus.reference.prefix.hierarchy import begins, lock, pin, unlock, works_of
+from kvlitmus.reference.prefix.hierarchy import begins, change, lock, pin, unlock, works_of
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.prefix import effects
@@ -76,8 +76,8 @@ def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
 def copy_layers(state: State, job: int, layers: int) -> State:
     """So many more layers of a load are copied and may be read; with the last of :data:`LAYERS` it has landed."""
     (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
-    done = min(LAYERS, one.layers + layers)
-    state = change(state, one._replace(layers=done))
+    done = min(LAYERS, one.done + layers)
+    state = change(state, one._replace(done=done))
     return land(state, job) if done == LAYERS else state
 
 

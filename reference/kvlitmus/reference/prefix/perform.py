@@ -41,7 +41,7 @@ from kvlitmus.reference.prefix.hierarchy import lock as lock_path
 from kvlitmus.reference.prefix.hierarchy import works_of
 from kvlitmus.reference.prefix.pool import slots_of, whole_pages
 from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, PUT, QUERY, Outcome
 from kvlitmus.spec.law.step import Step
 from kvlitmus.spec.prefix import calls, effects, work_calls
 from kvlitmus.spec.prefix.advance import (
@@ -511,12 +511,11 @@ def advance(state: State, setting: Setting, call: work_calls.Advance, choice: Ch
     """A job goes on; raises ``ValueError`` where there is none of this number, or where it is over."""
     works, outcome = works_of(state), choice.outcome or call.outcome
     for copy in works.transfers:
+        if copy.id == call.job and not copy.landed and copy.kind == PUT:
+            pages, over = steps_of(outcome, len(copy.names) - copy.done)
+            return put.accepted(state, copy, pages, over=over), None
         if copy.id == call.job and not copy.landed:
             return copied(state, copy.id, copy.kind, outcome), None
-    for waiting in works.puts:
-        if waiting.id == call.job and not waiting.landed:
-            pages, over = steps_of(outcome, len(waiting.names) - waiting.done)
-            return put.accepted(state, call.job, pages, over=over), None
     for one in works.operations:
         if one.job == call.job and one.stage == QUERY:
             hit = 0 if outcome.how == "fail" else outcome.pages if outcome.how == "short" else len(one.names)

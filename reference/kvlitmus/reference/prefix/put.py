@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference.prefix.choose import Choice
-from kvlitmus.reference.prefix.hierarchy import pin, works_of
-from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.prefix.own_work import Put
+from kvlitmus.reference.prefix.hierarchy import change, pin, under_way, without, works_of
+from kvlitmus.spec.interface.tiers import BACKUP, PUT
+from kvlitmus.spec.prefix.own_work import Transfer
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.words.units import Name, Pages
+from kvlitmus.spec.words.units import Name
 
 
 def start_puts(state: State, names: Sequence[Name]) -> State:
@@ -26,8 +26,7 @@ def start_puts(state: State, names: Sequence[Name]) -> State:
     if not tiers_of(state).attached:
         return state
     works = works_of(state)
-    busy = {name for put in works.puts for name in put.names}
-    busy |= {name for transfer in works.transfers if transfer.kind == BACKUP for name in transfer.names}
+    busy = {name for one in under_way(state, BACKUP, PUT) for name in one.names}
     run: list[Name] = []
     for name in names:
         if name in works.settled and name not in works.stored and name not in busy:
@@ -40,22 +39,15 @@ def start_puts(state: State, names: Sequence[Name]) -> State:
 def _start(state: State, run: Sequence[Name]) -> State:
     works = works_of(state)
     serial = works.serial + 1
-    return pin(state._replace(works=works._replace(serial=serial, puts=(*works.puts, Put(serial, tuple(run))))), run)
+    transfers = (*works.transfers, Transfer(serial, PUT, tuple(run)))
+    return pin(state._replace(works=works._replace(serial=serial, transfers=transfers)), run)
 
 
-def accepted(state: State, job: int, pages: int, *, over: bool) -> State:
+def accepted(state: State, put: Transfer, pages: int, *, over: bool) -> State:
     """The store has taken ``pages`` more pages of a put, which is ``over`` if it takes no more or has all of them."""
-    works = works_of(state)
-    puts = []
-    stored = works.stored
-    for put in works.puts:
-        if put.id == job:
-            done = Pages(put.done + pages)
-            stored = stored.union(put.names[put.done : done])
-            puts.append(put._replace(done=done, landed=over or done == len(put.names)))
-        else:
-            puts.append(put)
-    return state._replace(works=works._replace(stored=stored, puts=tuple(puts)))
+    works, done = works_of(state), put.done + pages
+    state = state._replace(works=works._replace(stored=works.stored.union(put.names[put.done : done])))
+    return change(state, put._replace(done=done, landed=over or done == len(put.names)))
 
 
 def acknowledge_puts(state: State, choice: Choice) -> State:
@@ -63,9 +55,8 @@ def acknowledge_puts(state: State, choice: Choice) -> State:
 
     Pages that were refused are tried again when they are used; or, where the choice is that, now.
     """
-    works = works_of(state)
-    over = [put for put in works.puts if put.landed]
-    state = state._replace(works=works._replace(puts=tuple([put for put in works.puts if not put.landed])))
+    over = [put for put in under_way(state, PUT) if put.landed]
+    state = without(state, over)
     for put in over:
         state = pin(state, put.names, -1)
         state = start_puts(state, put.names) if put.id in choice.again else state
@@ -74,6 +65,8 @@ def acknowledge_puts(state: State, choice: Choice) -> State:
 
 def drop_puts(state: State) -> State:
     """The storage is gone: every put ends where it is, and nothing counts as stored any more."""
-    for put in works_of(state).puts:
+    puts = under_way(state, PUT)
+    for put in puts:
         state = pin(state, put.names, -1)
-    return state._replace(works=works_of(state)._replace(puts=(), stored=frozenset()))
+    state = without(state, puts)
+    return state._replace(works=works_of(state)._replace(stored=frozenset()))

@@ -2,8 +2,8 @@
 
 Whoever follows a cache knows what is on which tier, whether storage is attached and how late it is
 (:mod:`kvlitmus.spec.prefix.work`).  To go on, a cache needs more, which is shown in part or not at all: its free host
-pages, and the **work under way**: copies between the tiers (:class:`Transfer`), pages on their way to storage
-(:class:`Put`) and from it (:class:`Operation`).
+pages, and the **work under way**: copies between the tiers and pages on their way to storage (:class:`Transfer`), and from
+it (:class:`Operation`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,19 @@ from kvlitmus.spec.words.units import Name, PageNo, Pages, RequestId, Tokens
 
 @lean
 class Transfer(NamedTuple):
-    """A copy between the tiers: of these pages, one after the other on one path.
+    """A copy between the tiers, or to storage, of these pages, one after the other on one path.
 
-    The path to the last one is locked, and a load pins its sources, until a tick has seen that it ``landed``, or that
-    it ``failed`` and is over without having copied anything that counts.  A load goes layer by layer, ``layers`` of
-    them so far.
+    Between the tiers the path to the last one is locked, and a load and a put pin their sources, until a tick has seen
+    that it ``landed``, or that it ``failed`` and is over without having copied anything that counts.  A load goes layer
+    by layer and a put page by page, ``done`` of them so far.
     """
 
     id: int
     kind: str
     names: tuple[Name, ...]
     landed: bool = False
-    layers: int = 0
+    done: int = 0
     failed: bool = False
-
-
-class Put(NamedTuple):
-    """Pages on their way to storage, ``done`` of them so far, pinned until a tick has seen that it ``landed``."""
-
-    id: int
-    names: tuple[Name, ...]
-    done: Pages = Pages(0)
-    landed: bool = False
 
 
 @lean
@@ -82,9 +73,7 @@ class Works(NamedTuple):
     stored: frozenset[Name] = frozenset()
     """Those that the storage is known to have."""
     transfers: tuple[Transfer, ...] = ()
-    """The copies under way, in order of submission."""
-    puts: tuple[Put, ...] = ()
-    """Likewise the puts."""
+    """The copies and puts under way, in order of submission."""
     operations: tuple[Operation, ...] = ()
     """Likewise the prefetches."""
     postponed: tuple[tuple[Name, ...], ...] = ()

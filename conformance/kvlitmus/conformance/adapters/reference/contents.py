@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kvlitmus.reference.prefix.event import Moved
-from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, works_of
+from kvlitmus.reference.prefix.hierarchy import DEVICE, HOST, under_way
 from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
-from kvlitmus.spec.prefix.own_work import Operation, Put, Transfer
+from kvlitmus.spec.prefix.own_work import Operation, Transfer
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.words.units import Name, PageNo
 
@@ -58,7 +58,7 @@ def held_by(state: State, rid: int, contents: Contents) -> list[int]:
     """What the row of a request holds; of pages that a load is still to bring, what it reads on the host."""
     running, size = state.requests[rid], contents.size
     held = [contents.pools[DEVICE][slot] for slot in running.row]
-    loading = {name for one in works_of(state).transfers if one.kind == LOAD for name in one.names}
+    loading = {name for one in under_way(state, LOAD) for name in one.names}
     for at, name in enumerate(running.path.pages[: running.cached // size]):
         if name in loading:
             held[at * size : at * size + size] = contents.read(HOST, state.host.pages[name].page)
@@ -100,7 +100,7 @@ def fetched(one: Operation, outcome: Outcome, store: PageStore | None, hash_of: 
 
 
 def written(
-    state: State, one: Put, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents
+    state: State, one: Transfer, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents
 ) -> Outcome:
     """Hand pages to storage, in order, up to the first that it doesn't take."""
 

@@ -31,6 +31,7 @@ from kvlitmus.reference.prefix.perform import free_pages, perform
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import (
     FETCH,
+    PUT,
     QUERY,
     Event,
     Job,
@@ -158,7 +159,7 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def layers_ready(self, job: int) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
-        return next((one.layers for one in works_of(self.state).transfers if one.id == job), 0)
+        return next((one.done for one in works_of(self.state).transfers if one.id == job), 0)
 
     # -- prefetches ------------------------------------------------------------------------------
 
@@ -209,11 +210,10 @@ class TieredReference(ShortMemory, ReferencePorts):
                 outcome = queried(waiting, outcome, self.store, self.hash_of)
             elif waiting.job == job and waiting.stage == FETCH:
                 outcome = fetched(waiting, outcome, self.store, self.hash_of, self.contents)
-        for put in works.puts:
-            if put.id == job and not put.landed:
-                outcome = written(self.state, put, outcome, self.store, self.hash_of, self.contents)
         for copy in works.transfers:
-            if copy.id == job and not copy.landed and outcome.how == "fail":
+            if copy.id == job and not copy.landed and copy.kind == PUT:
+                outcome = written(self.state, copy, outcome, self.store, self.hash_of, self.contents)
+            elif copy.id == job and not copy.landed and outcome.how == "fail":
                 failed(self.state, copy, self.contents)
         self.perform(Advance(job, outcome))
 
