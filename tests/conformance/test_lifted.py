@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.checker.calls.components.plain import glimpsed
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import allowed_text
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.law.lifted import Lifted
 from kvlitmus.spec.prefix.calls import Alloc
+from kvlitmus.spec.prefix.components.calls import PoolsSeen
 from kvlitmus.spec.prefix.seen import Seen
 from kvlitmus.spec.prefix.state import State, empty_state
+from kvlitmus.spec.prefix.work_calls import EvictHost
+from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import PageNo, Slot, Tokens
 
 CONFIG = Config(page_size=1, pages=4)
@@ -78,3 +82,28 @@ def test_what_a_view_cannot_tell_is_not_judged(hidden: dict[str, Any]) -> None:
     judging.lifted(allocation(judging, PAGES[0], PAGES[1:])._replace(**hidden))
     counted = judging.counted()
     assert (counted["POOL-06"], counted["POOL-12"]) == (0, 1)
+
+
+WHOLE = PoolsSeen(
+    {"kv": 4, "state": 2},
+    {"kv": (1, 2, 3, 4), "state": (1, 2)},
+    {},
+    host_available={"kv": 4, "state": 2},
+    host_free={"kv": (1, 2, 3, 4), "state": (1, 2)},
+    host_held={},
+)
+HIDDEN = WHOLE._replace(host_held=None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "tiers"), [(WHOLE, WHOLE, 2), (WHOLE, HIDDEN, 1), (HIDDEN, WHOLE, 1), (HIDDEN, HIDDEN, 1)]
+)
+def test_a_tier_is_judged_by_the_looks_around_a_step_if_both_show_it(
+    before: PoolsSeen, after: PoolsSeen, tiers: int
+) -> None:
+    config = Config(page_size=1, pages=4, host_pages=4, components="kv+state")
+    ports = frozenset({"components", "component_view", "component_host", "component_host_view"})
+    call, freed = EvictHost({"kv": 1, "state": 0}), {"kv": 1, "state": 0}
+    found = [one.where for one in glimpsed(Setting(config, Profile(), 3, ports), before, call, freed, after)]
+    everywhere = ["component kv", "component state", "component kv on the host", "component state on the host"]
+    assert found == everywhere[: 2 * tiers]

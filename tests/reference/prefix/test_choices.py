@@ -208,6 +208,17 @@ def test_a_backup_may_be_left_to_the_next_tick() -> None:
     assert [one.names for one in works_of(after).transfers] == [path.pages[:1]]
 
 
+@pytest.mark.parametrize("uncounted", [False, True])
+def test_uses_that_nobody_counted_may_make_a_backup_due(uncounted: bool) -> None:
+    desk = Desk(write="write_through_selective")
+    slots = desk.cache.alloc(4)
+    assert slots is not None
+    path = desk.cache.path(desk.key(4))
+    insert = Insert(path, tuple(map(Slot, slots)), 0, 0, False)
+    now = perform(desk.now, desk.cache.setting, insert, Choice(uncounted=uncounted)).after
+    assert [one.names for one in works_of(now).transfers] == [path.pages] * uncounted
+
+
 def test_a_load_of_nothing_may_be_declined_and_no_other() -> None:
     desk = Desk(write="write_back")
     desk.compute(4)
