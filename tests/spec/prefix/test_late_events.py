@@ -7,9 +7,14 @@ import pytest
 from kvlitmus.spec.prefix import windows
 from kvlitmus.spec.prefix.late_events import Contents, Late, followed
 from kvlitmus.spec.prefix.page import NO_DOUBT, Page, Tier
+from kvlitmus.spec.prefix.replay import replay
 from kvlitmus.spec.prefix.rules.order import Choosing, passed_over_by
 from kvlitmus.spec.prefix.seen import Seen
+from kvlitmus.spec.prefix.state import Amiss, EventMirror
+from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.policies import POLICIES, later, lru, worth
+from kvlitmus.spec.words.profile import Profile
+from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo, Tick
 
 ROOT, OLD, NEWER, NEWEST = map(Name, range(4))
@@ -73,3 +78,12 @@ def test_what_is_found_is_due_after_the_lag_of_the_call_before() -> None:
     assert next_call.due == frozenset({OLD})
     assert followed(found, 2, Seen(), False, (), True).due == frozenset(), "a reset is told late as well"
     assert followed(Late(), 1, Seen(), False, [OLD], False).due == frozenset({OLD})
+
+
+AMISS = (Amiss("device", "said before"),)
+
+
+@pytest.mark.parametrize("what", ["odd", "twice", "renamed", "strays", "orphans"])
+def test_what_was_wrong_with_the_events_of_a_step_is_forgotten_in_the_next_one(what: str) -> None:
+    told = EventMirror({Name(5): 1})._replace(**{what: AMISS})  # type: ignore[arg-type]
+    assert replay(told, Setting(Config(), Profile(), 3, frozenset()), ()) == EventMirror({Name(5): 1})
