@@ -60,7 +60,9 @@ def test_contents_are_right_for_minutes() -> None:
 def test_a_planted_fault_is_found(planted: str) -> None:
     status, found = stressed("--seconds", "1200", "--round", "1", "--planted", planted)
     assert status == 1
-    assert "WrongContents" in found["wrong"]["what"], found["wrong"]
+    # A page that is put and not pinned may go meanwhile: the core refuses its branch before anybody reads the page.
+    shows = ("WrongContents", "StaleHandle") if planted == "unpinned-put" else "WrongContents"
+    assert found["wrong"]["what"].startswith(shows), found["wrong"]
 
 
 @pytest.mark.nightly
