@@ -342,11 +342,12 @@ class Reach(NamedTuple):
             found = list(self.seconds)
         turns: dict[str, int] = defaultdict(int)
         named = re.compile(rf"\b{Path(slip.file).stem}\b")
-        near = {file for file in map(file_of, found) if named.search(text_of(file))}
+        everyone = len(found) == len(self.seconds)
+        far = {file for file in map(file_of, found) if everyone and not named.search(text_of(file))}
         order = []
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
             file = file_of(test)
-            order.append((len(found) == len(self.seconds) and file not in near, turns[file] // FIRST, test))
+            order.append((file in far, turns[file] // FIRST, test))
             turns[file] += 1
         return [test for *_, test in sorted(order, key=lambda one: one[:2])]
 

@@ -112,12 +112,12 @@ def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
     Where the choice is to copy at once, it is over already, and noted.
     """
     works = works_of(state)
-    serial = works.serial + 1
-    transfers = (*works.transfers, Transfer(serial, kind, names))
-    state = lock(state._replace(works=works._replace(transfers=transfers, serial=serial)), names[-1])
+    one = Transfer(works.serial + 1, kind, names)
+    works = works._replace(transfers=(*works.transfers, one), serial=one.id)
+    state = lock(state._replace(works=works), names[-1])
     if choice.at_once:
-        return noted(land(state, serial), transfers[-1])
-    return land(state, serial) if choice.landed else state
+        return noted(land(state, one), one)
+    return land(state, one) if choice.landed else state
 
 
 def noted(state: State, one: Transfer) -> State:
@@ -132,18 +132,16 @@ def let_go(state: State, one: Transfer) -> State:
     return state if one.kind == BACKUP else pin(state, one.names, -1)
 
 
-def land(state: State, job: int) -> State:
+def land(state: State, one: Transfer) -> State:
     """A copy between the tiers has reached its end: what it was to fill has its contents now."""
     works = works_of(state)
-    (one,) = [transfer for transfer in works.transfers if transfer.id == job]
     if one.kind == BACKUP:
         state = state._replace(works=works._replace(settled=works.settled.union(one.names)))
     return change(state, one._replace(landed=True))
 
 
-def fail(state: State, job: int) -> State:
+def fail(state: State, one: Transfer) -> State:
     """A copy between the tiers has failed: it is over, no layer of it counts, what it was to fill holds anything."""
-    (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
     return change(state, one._replace(landed=True, failed=True, done=0))
 
 

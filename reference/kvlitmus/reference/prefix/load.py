@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from kvlitmus.reference.prefix import tier
 from kvlitmus.reference.prefix.backup import land, let_go, over, submit
 from kvlitmus.reference.prefix.choose import Choice, Names, free_pages, hand_out
-from kvlitmus.reference.prefix.hierarchy import begins, change, lock, pin, unlock, works_of
+from kvlitmus.reference.prefix.hierarchy import begins, change, lock, pin, unlock
 from kvlitmus.reference.prefix.pool import slots_of
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.prefix import effects
+from kvlitmus.spec.prefix.own_work import Transfer
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work_calls import LoadBack
 from kvlitmus.spec.words.setting import Setting
@@ -73,12 +74,10 @@ def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
     return state._replace(device=tree, host=host)
 
 
-def copy_layers(state: State, job: int, layers: int) -> State:
+def copy_layers(state: State, one: Transfer, layers: int) -> State:
     """So many more layers of a load are copied and may be read; with the last of :data:`LAYERS` it has landed."""
-    (one,) = [transfer for transfer in works_of(state).transfers if transfer.id == job]
-    done = min(LAYERS, one.done + layers)
-    state = change(state, one._replace(done=done))
-    return land(state, job) if done == LAYERS else state
+    one = one._replace(done=min(LAYERS, one.done + layers))
+    return land(state, one) if one.done == LAYERS else change(state, one)
 
 
 def acknowledge_loads(state: State, setting: Setting, choice: Choice) -> State:

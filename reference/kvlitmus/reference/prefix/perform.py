@@ -53,6 +53,7 @@ from kvlitmus.spec.prefix.advance import (
     opened_needed_by,
 )
 from kvlitmus.spec.prefix.late_locks import still_locked
+from kvlitmus.spec.prefix.own_work import Transfer
 from kvlitmus.spec.prefix.prefetch_advance import tiers_of
 from kvlitmus.spec.prefix.release import queued, waiting_in, without
 from kvlitmus.spec.prefix.rules.order import needless_victims
@@ -515,7 +516,7 @@ def advance(state: State, setting: Setting, call: work_calls.Advance, choice: Ch
             pages, over = steps_of(outcome, len(copy.names) - copy.done)
             return put.accepted(state, copy, pages, over=over), None
         if copy.id == call.job and not copy.landed:
-            return copied(state, copy.id, copy.kind, outcome), None
+            return copied(state, copy, outcome), None
     for one in works.operations:
         if one.job == call.job and one.stage == QUERY:
             hit = 0 if outcome.how == "fail" else outcome.pages if outcome.how == "short" else len(one.names)
@@ -526,13 +527,13 @@ def advance(state: State, setting: Setting, call: work_calls.Advance, choice: Ch
     raise ValueError(f"job {call.job} can't go on: it is over, or there is none", call.job)
 
 
-def copied(state: State, job: int, kind: str, outcome: Outcome) -> State:
+def copied(state: State, copy: Transfer, outcome: Outcome) -> State:
     """A copy between the tiers goes on."""
     if outcome.how == "fail":
-        return backup.fail(state, job)
-    if kind == LOAD:
-        return load.copy_layers(state, job, outcome.pages if outcome.how == "part" else load.LAYERS)
-    return backup.land(state, job)
+        return backup.fail(state, copy)
+    if copy.kind == LOAD:
+        return load.copy_layers(state, copy, outcome.pages if outcome.how == "part" else load.LAYERS)
+    return backup.land(state, copy)
 
 
 def steps_of(outcome: Outcome, left: int) -> tuple[int, bool]:
