@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -40,20 +40,15 @@ TAPES = Path(__file__).parents[1] / "data" / "tapes"
 
 FLAT = Config(page_size=4)
 PORTS = frozenset({"pool", "group", "tree", "lookup", "locks", "evict", "counters", "inspect", "requests", "extend"})
-
-OTHERS: Mapping[str, Callable[[Config], object]] = {
-    "host": lambda config: config.host_pages,
-    "tiers": lambda config: config.host_pages,
-    "components": lambda config: config.components,
-}
-"""Ports that only some configurations have."""
+OF_HOSTS = PORTS | {"host", "tiers"}
+OF_COMPONENTS = frozenset({"components", "component_lookup", "component_counters", "component_sizes", "component_view"})
 
 Write = Callable[..., str]
 
 
 def played(config: Config, seed: int = 0, ops: int = 60) -> Item:
     """A schedule of calls for which the suite lends nothing."""
-    ports = PORTS | {port for port, there in OTHERS.items() if there(config)}
+    ports = OF_COMPONENTS if config.components else OF_HOSTS if config.host_pages else PORTS
     schedule = draw(seed, ops, table(ports, GENERATION), generation=GENERATION)
     return Item(kind="schedule", config=config, name=f"seed={seed}", schedule=tuple(schedule))
 
