@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,7 @@ def tape_of(
 ) -> tuple[Line, list[Line]]:
     """A finding as a tape: the header, and the steps where they are on record; ``fill`` adds what is known of them."""
     first, *steps = finding.tape or [{}]
+    calls = {} if texts_of(steps) == finding.calls else {"calls": finding.calls}
     header = headed(
         {
             **first,
@@ -102,7 +103,7 @@ def tape_of(
                     "rules": finding.rules,
                     "item": finding.item,
                     "call": finding.call,
-                    "calls": finding.calls,
+                    **calls,
                     "allowed": finding.allowed,
                     "seen": finding.seen,
                     "detail": finding.detail,
@@ -115,6 +116,11 @@ def tape_of(
         }
     )
     return header, steps if fill is None else fill(header, steps)
+
+
+def texts_of(steps: Iterable[Line]) -> list[str]:
+    """The calls of a play as texts, where its steps have them: a finding doesn't repeat them."""
+    return [str(step["text"]) for step in steps if "text" in step]
 
 
 def save(
@@ -214,7 +220,7 @@ def failure_of(header: Header, steps: list[Step]) -> Failure:
     assert item is not None
     if item.kind not in ("litmus", "schedule") or (item.kind == "litmus" and (item.schedule or not item.name)):
         raise ValueError("'item' must be a schedule, or a litmus test by its name")
-    rules, calls = found.get("rules"), found.get("calls", [])
+    rules, calls = found.get("rules"), found.get("calls", texts_of(step.data for step in steps))
     if not isinstance(rules, list) or not rules or not all(isinstance(rule, str) and len(rule) < 40 for rule in rules):
         raise ValueError("'rules' of 'finding' must name at least one rule")
     if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):

@@ -381,11 +381,12 @@ class Taping:
     def watch(self, checker: Watched, began: Sequence[int]) -> None:
         """A play begins.  ``began``: how many calls had been made when each operation of its schedule began."""
         self._checker, self._began = checker, began
+        before = len(checker.history)  # storage is attached first, a step for each call
+        self._calls = [(step, at, -1) for at, (step, *_) in enumerate(self._calls[-before:] if before else (), 1)]
 
     def _note(self, header: Line, recorder: Recorder, step: Line) -> None:
         self._header, self._recorder = header, recorder
-        if self._checker is not None:
-            self._calls.append((step, len(self._checker.history), len(self._began) - 1))
+        self._calls.append((step, len(self._checker.history) if self._checker else 0, len(self._began) - 1))
 
     def tape(self, texts: Sequence[str], ops: int, verdicts: list[Json]) -> list[Line]:
         """The header's part, and the steps, with the texts of the calls; nothing of a play that is too long.

@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
 from typing import IO, NamedTuple, cast
@@ -117,7 +117,8 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
     count = broken = parted = 0
     since = ""
     calls: list[int] = []
-    drawn = scenes(steps, [family_of(header)], besides)
+    texts: list[Json] = []
+    drawn = scenes(read(steps, texts), [family_of(header)], besides)
     while some := list(islice(drawn, PART)):
         stream.write(packed(number, some))
         count += len(some)
@@ -127,13 +128,21 @@ def write_play(stream: IO[str], play: Play, number: int) -> dict[str, object]:
             parts = (one for one in some if one["unlike"] or (one["beside"] or NONE)["rows"])
             parted, since = next(((one["n"], one["text"]) for one in parts), (0, ""))
     where = Where(broken, calls, parted if parted < broken else 0, since, before)
-    stream.write(finding_of(number, finding, replay, where, profile_of(header)))
+    stream.write(finding_of(number, {"calls": texts, **finding}, replay, where, profile_of(header)))
     return {
         "title": html.unescape(title_of(header)),
         "steps": count,
         "broken": broken,
         "parted": parted or parted_at(finding, calls, count),
     }
+
+
+def read(steps: Iterable[Mapping[str, Json]], texts: list[Json]) -> Iterator[Mapping[str, Json]]:
+    """The steps; ``texts`` gets those of the calls, which a finding doesn't repeat."""
+    for step in steps:
+        if "text" in step:
+            texts.append(step["text"])
+        yield step
 
 
 def filled(template: str, texts: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from itertools import islice, tee, zip_longest
 from typing import NamedTuple, Protocol, TypedDict
 
 from kvlitmus.conformance.support.brief import brief
-from kvlitmus.conformance.tape.calls import CALLS, LENT
+from kvlitmus.conformance.tape.calls import CALLS
 from kvlitmus.conformance.tape.changes import SEVERAL, changed, exact
 from kvlitmus.conformance.tape.forms import FormError, Json
 from kvlitmus.conformance.viewer.plain import answered, fields, items, short, text_of, told, worded
@@ -197,7 +197,7 @@ def scenes(
         answer = step.get("raised") if raised else step.get("answer")
         looks.saw(number, fields(step.get("looks")))
         request = composed(step["text"], name) if "text" in step else request
-        begins = "text" in step or (not calls and name in LENT)
+        begins = "text" in step
         calls += begins
         if name in CALLS:
             did = items(step.get("did"))
