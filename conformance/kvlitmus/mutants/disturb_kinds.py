@@ -137,7 +137,8 @@ class Behind(Checker):
 
     def judged_anew(self, call: Any, answer: Any, state: Any, known: Any) -> tuple[str, ...]:
         """The rules that are broken when the specimen, as it is now, is looked at and judged after a call."""
-        said = list(self.history)
+        said, pools = list(self.history), self.component_pools
+        remembered = [(one, dict(vars(one))) for one in (pools, *pools.pools, *pools.both)] if pools else []
         try:
             if known is not None:
                 self.state = known
@@ -152,6 +153,9 @@ class Behind(Checker):
             return tuple(violation.rules)
         finally:
             self.history[:] = said
+            for one, was in remembered:  # what was seen of the pools before the call is what it is judged by
+                vars(one).clear()
+                vars(one).update(was)
         return ()
 
 
