@@ -233,7 +233,7 @@ def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path
     assert results.hazard_complaints(tmp_path) == []
     (pair,), (finding,) = zip(*results.searched(tmp_path)["hazards"].items(), strict=True)
     assert pair == ("specimen", "BACKUP-05")
-    assert (finding["saved"], finding["calls"]) == (f"{name}/H-01.jsonl", ("advance(put 1)",))
+    assert (finding["saved"], finding["calls"]) == (f"{name}/H-01.jsonl", ["advance(put 1)"])
     path.rename(path.with_name("H-03.jsonl"))
     assert results.hazard_complaints(tmp_path) == [
         f"{name}/H-01.jsonl: a hazard names it, but it isn't there",

@@ -21,7 +21,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +35,7 @@ from kvlitmus.conformance.run import engine, failures  # noqa: E402
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options  # noqa: E402
 from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
+from kvlitmus.spec.law.rule import in_force  # noqa: E402
 from kvlitmus.spec.parts import all_rules  # noqa: E402
 from tests.conformance.support.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
 from tools import results_page  # noqa: E402
@@ -56,100 +56,28 @@ SHRINKING = 90.0
 PATIENCE = 240
 """A schedule, or what shrinking makes of it, that takes more seconds than this has hung."""
 
-OLD, OLD_UNIFIED = "sglang-0.5.13.post1-hicache", "sglang-0.5.13.post1-unified-hicache"
-HITS, COMMITS = "sglang-0.5.13.post1-storage-hits", "sglang-0.5.13.post1-state-commits"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hazard:
-    """One hazard: where it is looked for, the rules that are judged, and in which configurations."""
+class Hazard(NamedTuple):
+    """One hazard: the rules that are judged, where it is looked for, and in which configurations."""
 
     id: str
     title: str
     rules: tuple[str, ...]
-    target: str = OLD
-    only: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def mechanism(self) -> str:
-        """What must have happened."""
-        return MECHANISMS[self.id].says
+    target: str
+    only: Mapping[str, object]
 
 
-HAZARDS: tuple[Hazard, ...] = (
-    Hazard(
-        id="H-04",
-        title="a reset leaves the release queue and running prefetches behind; their slots are freed twice",
-        rules=("POOL-12", "LIFE-01"),
-    ),
-    Hazard(
-        id="H-05",
-        title="a late revocation of an old prefetch hits the new one of the same request",
-        rules=("POOL-12", "FETCH-07", "LIFE-09"),
-        only={"stop": "best_effort"},
-    ),
-    Hazard(
-        id="H-06",
-        title="a detach frees whole ranges of which parts wait in the release queue",
-        rules=("POOL-12", "LIFE-05"),
-    ),
-    Hazard(
-        id="H-07",
-        title="an exception of storage ends the thread that reads, and with it every later prefetch",
-        rules=("LIFE-06", "LIFE-07", "LIFE-08", "FETCH-11"),
-    ),
-    Hazard(
-        id="H-08",
-        title="a prefetch begins behind pages that only the device has, below a shallower anchor",
-        rules=("FETCH-05",),
-    ),
-    Hazard(id="H-13", title="tenants share the names of pages in storage", rules=("BACKUP-05",)),
-    Hazard(
-        id="H-14",
-        title="below a page without a name the chain of names begins anew: a suffix is stored as a prefix",
-        rules=("BACKUP-04", "BACKUP-05"),
-        only={"storage": "later"},
-    ),
-    Hazard(
-        id="H-17",
-        title="what several pools can restore is taken for the least of what each can",
-        target=HITS,
-        rules=("COMP-26",),
-        only={"components": "kv+swa+state"},
-    ),
-    Hazard(
-        id="H-18",
-        title="part of a window counts as all of it",
-        target=HITS,
-        rules=("COMP-26",),
-        only={"components": "kv+swa"},
-    ),
-    Hazard(
-        id="H-26",
-        title="a state is attached to a shorter key than it was stored for",
-        target=COMMITS,
-        rules=("COMP-15", "COMP-29"),
-        only={"components": "kv+state"},
-    ),
-    Hazard(
-        id="H-28",
-        title="a commit hangs pages of the host below a page that only the device has",
-        rules=("TREE-05", "PORT-01"),
-    ),
-    Hazard(
-        id="H-29",
-        title="a load back makes room by writing back over the very pages that it loads",
-        rules=("POOL-12", "TIER-08", "TIER-11", "LOCK-02", "LOAD-02", "LOAD-05", "PORT-01"),
-        only={"write": "write_back"},
-    ),
-    Hazard(
-        id="H-61",
-        title="bigram keys are stored under one name and asked for under another",
-        target=OLD_UNIFIED,
-        rules=("BACKUP-04",),
-        only={"bigram": True},
-    ),
+def read() -> list[dict[str, Any]]:
+    """What is searched for, and what was found of it."""
+    records: list[dict[str, Any]] = json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]
+    return records
+
+
+HAZARDS: tuple[Hazard, ...] = tuple(
+    Hazard(one["id"], one["title"], tuple(dict.fromkeys(map(in_force, one["judged"]))), one["target"], one["only"])
+    for one in read()
 )
+"""What is searched for: the record says it, beside what was found."""
 
 
 class Search(NamedTuple):
@@ -245,9 +173,9 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
         "title": hazard.title,
         "target": hazard.target,
         "build": build.build_of(known.module, known.attribute),
-        "mechanism": hazard.mechanism,
+        "mechanism": MECHANISMS[hazard.id].says,
         "judged": list(hazard.rules),
-        "only": ", ".join(f"{name}={value}" for name, value in hazard.only.items()),
+        "only": hazard.only,
         "budget": BUDGET,
         "found": len(hits),
         "searches": SEARCHES,
@@ -283,13 +211,12 @@ def main() -> int:
     if args.here:
         print(json.dumps([rediscover(known[id]) for id in only]))
         return 0
-    records = {one["id"]: one for one in json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]}
+    records = {one["id"]: one for one in read()}
     with ThreadPoolExecutor(2) as pool:
         for one in pool.map(searched, [known[id] for id in only]):
             records[one["id"]] = one
             print(f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('counterexample')}")
-            ordered = [records[id] for id in known if id in records]
-            text = json.dumps({"format": 3, "hazards": ordered}, indent=1, ensure_ascii=False)
+            text = json.dumps({"format": 3, "hazards": [*records.values()]}, indent=1, ensure_ascii=False)
             RECORD.write_text(text + "\n", encoding="utf-8")
     return 0
 
@@ -324,7 +251,7 @@ not here: they take a caller who breaks the contract, and schedules draw none. T
 
 def page() -> str:
     """The page of the site: the table, how it was searched, and each counterexample as calls."""
-    records = json.loads(RECORD.read_text(encoding="utf-8"))["hazards"]
+    records = read()
     saved = {one["id"]: failures.load(ROOT / one["counterexample"]) for one in records if "counterexample" in one}
     lines = [INTRODUCTION]
     lines += ["| hazard | must have happened | found | median steps | rule | calls |", "|---|---|---|---|---|---|"]
@@ -338,9 +265,10 @@ def page() -> str:
     lines += ["| hazard | target | rules judged | configurations | steps of the searches |", "|---|---|---|---|---|"]
     for one in records:
         steps = ", ".join(f"{steps:,}" for steps in one["steps"])
+        only = ", ".join(f"{name}={value}" for name, value in one["only"].items())
         lines.append(
             f"| {one['id']} | {one['target'].removeprefix('sglang-')} | {', '.join(one['judged'])} "
-            f"| {one['only'] or 'all'} | {steps} (of {one['budget']:,} each; build `{one['build']}`) |"
+            f"| {only or 'all'} | {steps} (of {one['budget']:,} each; build `{one['build']}`) |"
         )
     others = {"store", "sparse", "ranks", "components", "component_requests"}
     weights = ", ".join(f"{kind} {weight}" for kind, weight in WEIGHTS.items() if NEEDS[kind].isdisjoint(others))

@@ -102,12 +102,7 @@ def searched(folder: Path = FOLDER) -> dict[str, dict[Pair, dict[str, Any]]]:
     for kind, pairs in found.items():
         for path in sorted(folder.glob(f"counterexamples/{kind}/*.jsonl")):
             one = failures.load(path)
-            finding = {
-                **one.finding,
-                "calls": one.calls,
-                "label": one.config.label,
-                "saved": f"docs/results/{path.relative_to(folder)}",
-            }
+            finding = {**one.finding, "label": one.config.label, "saved": f"docs/results/{path.relative_to(folder)}"}
             for rule in one.rules:
                 pairs.setdefault((one.target, rule), finding)
     return found

@@ -235,7 +235,7 @@ def failure_of(header: Header, steps: list[Step]) -> Failure:
         schedule=item.schedule,
         kvlitmus=header.kvlitmus,
         calls=tuple(map(str, calls)),
-        finding=found,
+        finding={**found, "calls": calls},
         header=header,
         steps=steps,
     )
