@@ -138,6 +138,7 @@ def plan_of(*calls: HostCall, **more: Any) -> Planned:
 
 
 PLANS = (
+    row("PREFETCH-07", False, gates_open=True, reserved=4, full_length=8, eviction_sizes=(), full_refused=True),
     row("reserved", 0, answer=plan_of()),
     row("reserved", 4, answer=plan_of(ALLOC, REFUSED, READ, HostCall("evict", 3, 2), HostCall("free", 4))),
     row("reserved", 1, answer=plan_of(ALLOC, held=(Slot(3),))),
