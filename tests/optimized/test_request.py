@@ -238,3 +238,18 @@ def test_a_kept_place_spares_the_prefix() -> None:
     assert cache.insert_behind(place, [3, 3, 4, 4], pages[2:]).already == 2
     assert cache.resume(place, [3, 3, 5, 5]).known == 3
     assert cache.match([1, 1, 2, 2, 3, 3, 4, 4]).pages.tolist() == pages.tolist()
+
+
+def test_running_requests_outlive_a_flush() -> None:
+    cache = FlatCache(CacheConfig(page_size=4))
+    for rid, prompt in enumerate((range(8), range(100, 112))):
+        cache.begin(rid, list(prompt))
+        cache.end(rid, keep=True)
+    running = cache.begin("runs", [*range(4), 7, 7])
+    receipt = cache.lock(cache.match(range(100, 108)).place)
+    assert (cache.flush(), cache.sizes()) == (8, (0, 12))
+    assert running is not None and cache.match(range(8)).pages.tolist() == [running.row[0] // 4]
+    assert len(cache.match(range(100, 112)).pages) == 2
+    cache.end("runs", keep=True)
+    cache.unlock(receipt)
+    assert (cache.flush(), cache.flush(), cache.available()) == (12, 0, 32 * 4)

@@ -333,6 +333,16 @@ class FlatCache:
         size = self.config.page_size
         return self.tree.evict(-(-operator.index(n) // size)) * size
 
+    def flush(self) -> int:
+        """Forget all that is cached and not locked; how many slots became free.
+
+        Requests go on, and what they and receipts have locked can still be found.  After new weights, say: whoever must
+        not find it ends these first.
+        """
+        if self.calls.torn:
+            self.calls.refuse()
+        return self.tree.evict(self.tree.evictable) * self.config.page_size
+
     def sizes(self) -> tuple[int, int]:
         """How many cached slots could be evicted, and how many are protected."""
         if self.calls.torn:

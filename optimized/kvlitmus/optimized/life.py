@@ -298,6 +298,13 @@ class TieredCache(FlatCache):
         size = self.config.page_size
         return self.tree.evict(-(-operator.index(n) // size)) * size
 
+    def flush(self) -> int:
+        """Of caches without a host: what is to become of host copies, and of work under way, nobody has said yet.
+
+        Raises ``NotImplementedError``, and changes nothing; :meth:`reset` forgets all.
+        """
+        raise NotImplementedError("a hierarchy can't be flushed: reset it")
+
     @scheduled
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """See :meth:`FlatCache.begin`."""

@@ -244,6 +244,9 @@ class Cores:
         wanted = source.choice((0, 1, 1, 2, 3, 100)) * self.size
         self.both(lambda cache, _: cache.evict(wanted))
 
+    def flush(self, source: random.Random) -> None:
+        self.both(lambda cache, _: cache.flush())
+
     def group(self, source: random.Random) -> None:
         begin = source.random() < 0.5
         self.both(lambda cache, _: cache.pool.group_begin() if begin else cache.pool.group_end())
@@ -306,6 +309,7 @@ CALLS: dict[str, int] = {
     "unlock": 3,
     "unlock_place": 1,
     "evict": 2,
+    "flush": 1,
     "group": 1,
     "free": 1,
     "alloc": 1,

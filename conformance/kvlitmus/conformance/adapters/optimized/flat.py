@@ -315,6 +315,11 @@ class SlotsOfPages(list[int]):
 class OptimizedCache(OptimizedPorts):
     """One optimized cache without a host behind the ports."""
 
+    def flush(self) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Flush`: it never refuses."""
+        self.cache.flush()
+        return True
+
     def view(self) -> View:
         """See :class:`~kvlitmus.conformance.ports.Inspect`."""
         seen = [
