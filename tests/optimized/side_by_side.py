@@ -122,7 +122,8 @@ def flat(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
         source = random.Random(seed)
         config = {"page_size": source.choice((1, 2, 4, 16)), "pages": source.choice((5, 12, 40, 200))}
         policy, bigram = source.choice(list(POLICIES)), source.random() < 0.25
-        cores = Cores(**config, policy=policy, bigram=bigram, dtype=source.choice(("int32", "int64")))
+        dtype, events = source.choice(("int32", "int64")), source.random() < 0.3
+        cores = Cores(**config, policy=policy, bigram=bigram, dtype=dtype, events=events)
         try:
             steps += play(cores, source, CALLS, given.every)
             contents(seed)

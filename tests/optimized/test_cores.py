@@ -38,6 +38,7 @@ def drawn(source: random.Random, policy: str) -> Cores:
         policy=policy,
         bigram=source.random() < 0.25,
         dtype=source.choice(("int32", "int64")),
+        events=source.random() < 0.5,
     )
 
 

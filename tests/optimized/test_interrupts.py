@@ -40,7 +40,20 @@ from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.tree import Tree
 from tests.optimized.support.fault_desk import Desk
 from tests.optimized.support.fault_scenes import KEY, SCENARIOS, WRITES, Scenario, loads_under_a_request
-from tests.optimized.support.interrupts import ALL, FLAT, LAST, SIZE, Call, Name, Stop, World, ended, sweep
+from tests.optimized.support.interrupts import (
+    ALL,
+    FLAT,
+    LAST,
+    SIZE,
+    TOLD,
+    Call,
+    Name,
+    Stop,
+    ToldWorld,
+    World,
+    ended,
+    sweep,
+)
 from tests.support.lockstep import kinds_of, lockstep
 from tests.support.night import by_turns
 
@@ -79,6 +92,25 @@ def test_a_call_is_made_or_not_begun_or_the_cache_is_torn(core: str, call: Call,
 @each_call
 def test_the_same_at_every_bytecode(core: str, call: Call, error: type[BaseException]) -> None:
     assert sum(sweep(partial(World, core), call, error, 0, 1).values()) >= 20
+
+
+@pytest.mark.parametrize(
+    ("core", "call"),
+    by_turns([(core, call) for call in TOLD for core in ("native", "python")]),
+)
+def test_what_an_ended_call_has_changed_is_told_or_the_cache_is_torn(core: str, call: str, request: Any) -> None:
+    step = 13
+    if core == "native" and cores.lacking():
+        pytest.skip("there is no native core")
+    start = zlib.crc32(request.node.name.encode()) % step
+    assert sweep(partial(ToldWorld, core), TOLD[call], Stop, start, step).total() >= 2
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("call", TOLD)
+def test_the_same_wherever_it_is_ended(core: str, call: str) -> None:
+    sweep(partial(ToldWorld, core), TOLD[call], Stop, 0, 1)
 
 
 def test_interrupts_of_all_kinds_are_met() -> None:

@@ -51,7 +51,7 @@ KNOWN = {
     "failed-page-counts": (1, 1),
     "commit-below-the-unbacked": (1, 1),
     "fetch-threshold-exceeded": (1, 1),
-    "reset-is-not-told": (0, 1),
+    "reset-is-not-told": (1, 1),
     "copies-forget-a-page": (2, 3),
     "host-evicts-inner-pages": (2, 10),
 }

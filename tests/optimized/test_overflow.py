@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.optimized.cache import CacheConfig
+import numpy as np
+import pytest
+
+from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.event import EventLog
+from kvlitmus.optimized.hashing import page_hashes
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from tests.optimized.support.fault_desk import SIZE, Desk
 from tests.optimized.support.fault_scenes import KEY, OTHER
@@ -47,6 +51,36 @@ def test_events_that_find_no_memory_are_lost_and_it_is_said() -> None:
     assert next(iter(desk.cache.events())).what == "overflow"
     desk.settle()
     assert {one.what for one in desk.cache.events()} == {"stored"}, "from here on everything is told again"
+
+
+@pytest.mark.usefixtures("each_core")
+def test_a_cache_without_tiers_tells_what_its_calls_came_to() -> None:
+    cache = FlatCache(CacheConfig(page_size=2, pages=8), events=4)
+    names = page_hashes(np.arange(8, dtype=np.int32), 2)
+    for _ in range(2):
+        cache.begin(1, range(8))
+        cache.end(1, keep=True)
+    told = cache.events()
+    assert [(one.what, one.page, one.parent) for one in told] == [
+        ("stored", page, parent) for page, parent in zip(names, [None, *names], strict=False)
+    ]
+    cache.evict(4)
+    assert [(one.what, one.page) for one in cache.events()] == [("removed", names[3]), ("removed", names[2])]
+    cache.evict(4)
+    cache.begin(1, range(4))
+    cache.publish(1)
+    assert cache.events() == [], "pages that came and went between two looks are told of"
+    cache.begin(2, range(10, 16), ("no", "text"))
+    cache.end(2, keep=True)
+    assert cache.events() == []
+    cache.end(1, keep=True)
+    cache.begin(2, range(20, 26))
+    cache.end(2, keep=True)
+    cache.flush()
+    assert [one.what for one in cache.events()] == ["overflow"], "three pages stored and two removed are five events"
+    cache.reset()
+    assert [one.what for one in cache.events()] == ["cleared"]
+    assert FlatCache(CacheConfig()).events() == ()
 
 
 def test_a_number_of_events_can_be_asked_for() -> None:

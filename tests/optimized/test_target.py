@@ -49,8 +49,7 @@ NOT_BUILT = {"fork", "retract"}
 
 @pytest.mark.parametrize("config", [*CONFIGS, *TIER_CONFIGS, *HOST_CONFIGS], ids=lambda config: config.label)
 def test_it_has_every_capability_that_the_specimen_has(config: Config) -> None:
-    flat = set() if config.tiered else {"events"}  # the optimized cache tells of its tiers only
-    assert capabilities_of(target.make(config)) >= capabilities_of(specimen.make(config)) - flat - NOT_BUILT
+    assert capabilities_of(target.make(config)) >= capabilities_of(specimen.make(config)) - NOT_BUILT
 
 
 def test_its_page_store_has_every_capability_of_stores() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import cores, inputs
-from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Units
+from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Run, Units
 from kvlitmus.optimized.calls import Calls
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
 from kvlitmus.optimized.inputs import StaleHandle, integers
@@ -27,6 +27,7 @@ from kvlitmus.optimized.request import RequestTable, Running
 from kvlitmus.optimized.slots import Numbers
 
 if TYPE_CHECKING:
+    from kvlitmus.optimized.event import CacheEvent, EventLog
     from kvlitmus.optimized.pool import PagePool
     from kvlitmus.optimized.tree import Tree
 
@@ -147,11 +148,17 @@ class Receipt:
 class FlatCache:
     """One cache; fresh at first and after :meth:`reset`.
 
-    ``core``: which core it has (see :mod:`kvlitmus.optimized.cores`); ``parts`` have theirs.
+    ``core``: which core it has (see :mod:`kvlitmus.optimized.cores`); ``parts`` have theirs.  ``events``: whether
+    :meth:`events` has any, or how many may wait for it.
     """
 
-    def __init__(self, config: CacheConfig, parts: Parts | None = None) -> None:
+    def __init__(self, config: CacheConfig, parts: Parts | None = None, *, events: bool | int = False) -> None:
         self.config = config
+        self.log: EventLog | None = None
+        if events is not False:
+            from kvlitmus.optimized.event import LIMIT, EventLog  # it names pages, for which numba is needed
+
+            self.log = EventLog(LIMIT if events is True else inputs.whole("events", events, 0))
         own = parts is not None and parts.core == cores.PYTHON
         self.core = cores.core_of(config.core, "it has parts of its own" if own else "")
         self.parts = parts or parts_of(self.core)
@@ -167,8 +174,11 @@ class FlatCache:
         self.may_reset(abort=abort)
         pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
         tree = self.make_tree(pool, None)
+        fresh = not hasattr(self, "tree")
         self.tear()
         self.plant(tree)
+        if self.log is not None and not fresh:
+            self.log.clear()
         self.calls = tree.calls
         return ()
 
@@ -204,6 +214,12 @@ class FlatCache:
         self.tree = tree
         self.names = self.parts.names(tree, bigram=self.config.bigram)
         self.requests = self.parts.requests(self.pool, tree, bigram=self.config.bigram)
+        if self.log is not None:
+            self.log.follow(tree, self.names.names, self.arriving)
+
+    def arriving(self) -> Sequence[Run]:
+        """The pages whose host copies are not told of yet."""
+        return ()
 
     def units(self, tokens: Numbers) -> Units:
         """The units of a key: its tokens, or its bigrams, one fewer.
@@ -416,3 +432,18 @@ class FlatCache:
             calls.ended(error, outer)
             raise
         calls.torn = outer
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def events(self) -> Sequence[CacheEvent]:
+        """What happened since the last call, in order; nothing where events were not asked for."""
+        calls = self.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = self.log is not None, True
+        try:
+            told = self.log.take() if self.log is not None else ()
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return told

@@ -1,8 +1,9 @@
 """What a cache tells the world: which pages came to a tier and which left it.
 
 Whoever replays the events has exactly the pages that are on each tier, after each call.  A page that came and went
-within one call is not told of.  Removals come first, from the leaves up, then what was stored, parents first, the
-device before the host.  A host copy is told of when its backup has been acknowledged; until then it may hold anything.
+within one call is not told of; of a cache without tiers, within those since somebody last asked.  Removals come first,
+from the leaves up, then what was stored, parents first, the device before the host.  A host copy is told of when its
+backup has been acknowledged; until then it may hold anything.
 
 Telling costs a hash and a few objects per page, so a cache tells only when asked to.
 
@@ -48,8 +49,8 @@ class CacheEvent(NamedTuple):
 class EventLog:
     """The events of one cache, of the tree that it follows.
 
-    ``fresh`` has the net effect of the call under way, by tier and page, with the depth of the page.  ``lost``: whether
-    events were dropped.
+    ``fresh`` has the net effect of what hasn't come to an end (:meth:`end_call`), by tier and page, with the depth of
+    the page.  ``lost``: whether events were dropped.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -86,6 +87,8 @@ class EventLog:
                     self.fresh[tier, told.page] = (base + at, told)
         except MemoryError:
             self.lose()
+        if len(self.fresh) + len(self.log) > self.limit:
+            self.lose()
 
     def records(self, what: str, tier: str, run: Run) -> Iterator[CacheEvent]:
         """What there is to tell of each of these pages; nothing, where they have no names."""
@@ -112,7 +115,7 @@ class EventLog:
             return ()
 
     def end_call(self) -> None:
-        """The call under way is over: what it came to is told."""
+        """What has changed until now is told, as what it came to."""
         if not self.fresh:
             return
         fresh = list(self.fresh.values())
@@ -122,8 +125,6 @@ class EventLog:
                 some = [entry for entry in fresh if entry[1].what == what and entry[1].tier == tier]
                 some.sort(key=lambda entry, sign=sign: sign * entry[0])  # type: ignore[misc]
                 self.log += [told for _, told in some]
-        if len(self.log) > self.limit:
-            self.lose()
 
     def lose(self) -> None:
         """Keep nothing until somebody asks."""
@@ -157,6 +158,8 @@ class EventLog:
         for branch in self.tree.branches():
             if branch.dev:
                 device += self.records(STORED, DEVICE, Run(branch, 0, branch.dev))
+            if self.tree.host is None:
+                continue
             there = self.tree.host_run(Run(branch, 0, branch.n)) >= 0
             for run in arriving.get(branch, ()):
                 there[run.lo : run.hi] = False

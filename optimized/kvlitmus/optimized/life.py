@@ -22,7 +22,7 @@ from kvlitmus.optimized import inputs
 from kvlitmus.optimized.backup import USES, Backups
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts, parts_of, python_pool
 from kvlitmus.optimized.cores import PYTHON, core_of
-from kvlitmus.optimized.event import HOST, LIMIT, STORED, CacheEvent, EventLog
+from kvlitmus.optimized.event import HOST, STORED, CacheEvent
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
 from kvlitmus.optimized.inputs import integers
@@ -115,8 +115,8 @@ class TieredCache(FlatCache):
     """A cache over device and host, with everything that is under way beside it.
 
     ``mover`` copies contents (none: nothing is copied); its pools are as large as the configuration says.  With a
-    ``runner`` the cache is free-running, without it is stepped.  ``events``: whether :meth:`events` has any, or
-    how many may wait for it.  ``clock``: what time it is, in seconds.
+    ``runner`` the cache is free-running, without it is stepped.  ``events``: see :class:`FlatCache`.  ``clock``: what
+    time it is, in seconds.
     """
 
     def __init__(
@@ -140,10 +140,7 @@ class TieredCache(FlatCache):
         self.late = LateWork()
         self.store: PageStore | None = None
         self.now = clock
-        self.log: EventLog | None = None
-        if events is not False:
-            self.log = EventLog(LIMIT if events is True else inputs.whole("events", events, 0))
-        super().__init__(config, self.tier_parts)
+        super().__init__(config, self.tier_parts, events=events)
 
     def reset(self, timeout: float = SECONDS, *, abort: bool = False) -> Sequence[Work]:
         """Forget everything but the storage that is attached, what time it is, and how many jobs there were.
@@ -197,8 +194,6 @@ class TieredCache(FlatCache):
         if self.tree.write_back:
             self.tree.spill = self.backups.spill
         self.backups.backed = self.backed
-        if self.log is not None:
-            self.log.follow(self.tree, self.names.names, self.arriving)
 
     # -- whose thread --------------------------------------------------------------------------
 
@@ -390,6 +385,6 @@ class TieredCache(FlatCache):
 
     @scheduled
     def events(self) -> Sequence[CacheEvent]:
-        """What happened since the last call, in order; nothing where events were not asked for."""
+        """See :meth:`FlatCache.events`."""
         self.calls.changed = True
         return self.log.take() if self.log is not None else ()

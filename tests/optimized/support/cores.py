@@ -16,6 +16,7 @@ import numpy as np
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.branch import Branch, Found, Inserted, Match
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.event import CacheEvent
 from kvlitmus.optimized.kernels import HEAP
 from kvlitmus.optimized.levels import Level
 from kvlitmus.optimized.pool import PagePool
@@ -78,6 +79,10 @@ def plain(answer: Any) -> Any:
         return ("running", answer.row.tolist(), answer.tokens.tolist(), answer.cached, plain_place(answer.place))
     if isinstance(answer, np.ndarray):
         return (str(answer.dtype), answer.tolist())
+    if isinstance(answer, list):
+        return [plain(one) for one in answer]
+    if isinstance(answer, CacheEvent):
+        return (*answer[:4], plain(answer.units), answer.namespace)
     return answer
 
 
@@ -89,10 +94,19 @@ def plain_place(place: Any) -> Any:
 class Cores:
     """A flat cache with each core, and what their callers hold."""
 
-    def __init__(self, *, page_size: int, pages: int, policy: str, bigram: bool = False, dtype: str = "int32") -> None:
+    def __init__(
+        self,
+        *,
+        page_size: int,
+        pages: int,
+        policy: str,
+        bigram: bool = False,
+        dtype: str = "int32",
+        events: bool = False,
+    ) -> None:
         self.config = {"page_size": page_size, "pages": pages, "policy": policy, "bigram": bigram, "dtype": dtype}
         self.size = page_size
-        self.caches = [FlatCache(CacheConfig(core=core, **self.config)) for core in ("native", "python")]  # type: ignore[arg-type]
+        self.caches = [FlatCache(CacheConfig(core=core, **self.config), events=events) for core in ("native", "python")]  # type: ignore[arg-type]
         self.foreign = [FlatCache(CacheConfig(core=core, **self.config)) for core in ("native", "python")]  # type: ignore[arg-type]
         self.places: list[list[Any]] = [[cache.match([1]).place for cache in self.foreign]]
         self.receipts: list[list[Any]] = []
@@ -120,8 +134,9 @@ class Cores:
         return answers
 
     def compare(self) -> None:
-        """Both have the same state, and it is in order."""
+        """Both have the same state, and it is in order, and have told the same."""
         native, python = self.caches
+        self.both(lambda cache, _: cache.events())
         opened = native.tree.opened()
         mine, other = everything(opened, opened.pool), everything(python.tree, python.pool)
         for part in other:

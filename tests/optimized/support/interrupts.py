@@ -118,6 +118,9 @@ class World:
         """The first pages of the caller's own."""
         return self.pages[:number]
 
+    def check_told(self) -> None:
+        """Nobody listens."""
+
     def check_homes(self) -> None:
         """Counters and links are right, and each page is cached, free, or in one's hands."""
         tree = self.cache.tree.opened()
@@ -159,6 +162,7 @@ class World:
             lambda: cache.end("runs", keep=True),
             cache.available,
             cache.sizes,
+            cache.events,
         ):
             with pytest.raises(TornCache, match="reset"):
                 refused()
@@ -167,6 +171,35 @@ class World:
         cache.begin("after", FIRST)
         cache.end("after", keep=True)
         assert len(cache.match(FIRST).pages) == len(FIRST) // SIZE
+
+
+class ToldWorld(World):
+    """The same, with a listener."""
+
+    def make(self, core: str) -> Any:
+        """A fresh cache that tells events."""
+        self.there: set[str] = set()
+        return FlatCache(CacheConfig(core=core, page_size=SIZE, pages=PAGES), events=True)
+
+    def check_told(self) -> None:
+        """Whoever replays the events has what is cached, but for a namespace that is no text."""
+        for told in self.cache.events():
+            if told.what in ("cleared", "overflow"):
+                self.there.clear()
+            elif told.what == "stored":
+                assert told.page not in self.there and (told.parent is None or told.parent in self.there)
+                self.there.add(told.page)
+            else:
+                self.there.remove(told.page)
+        tree = self.cache.tree
+        named = [one for one in tree.branches() if not isinstance(one.namespace, Name)]
+        cached = [page for one in named for page in self.cache.names.names(tree.place(one, one.n), one.base)]
+        assert sorted(self.there) == sorted(cached), "the events tell something else than there is"
+
+    def check_torn(self) -> None:
+        """And after a reset everything is told anew."""
+        super().check_torn()
+        self.check_told()
 
 
 Call = Callable[[World], object]
@@ -205,6 +238,17 @@ FLAT: dict[str, Call] = {
 }
 """The calls of a scheduler, in the world as it is."""
 
+TOLD: dict[str, Call] = {
+    name: FLAT[name] for name in FLAT if name.startswith(("an insert", "a request", "a reset"))
+} | {
+    "a flush": lambda world: world.cache.flush(),
+    "an eviction": FLAT["an eviction"],
+    "tokens that take pages": FLAT["tokens that take pages"],
+    "a publication": FLAT["a publication"],
+    "an end of a part": FLAT["an end of a part"],
+}
+"""Those of which there is something to tell."""
+
 
 def outcome(
     make: Callable[[], World], call: Call, at: int, error: type[BaseException], before: Any, after: Any
@@ -216,6 +260,7 @@ def outcome(
     if world.cache.calls.torn:
         world.check_torn()
         return "torn"
+    world.check_told()
     state = world.state()
     if state == before:
         return "not begun"

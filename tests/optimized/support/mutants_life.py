@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from tests.optimized.support.mutants import SELECTIVE, TIERS, mutant, nothing, without
+from tests.optimized.support.mutants import FLAT, SELECTIVE, TIERS, mutant, nothing, without
 from tests.support.mutants import Original
 
 # -- lives and events -----------------------------------------------------------------------------------------
@@ -62,7 +62,47 @@ def load_is_not_told(original: Original) -> Any:
     return make_resident
 
 
-@mutant("reset-is-not-told", "event:EventLog.clear", like=("reset-is-not-told",), configs=TIERS[:2])
+@mutant(
+    "eviction-is-not-told",
+    "residency:Residency.leave_device",
+    like=("eviction-is-not-told",),
+    configs=(FLAT[0], *TIERS[:2]),
+    more=("EVENT-01",),
+)
+def eviction_is_not_told(original: Original) -> Any:
+    """Routers send requests to where a prefix is no more: nobody is told what was evicted."""
+
+    def leave_device(self: Any, branch: Any, most: int) -> int:
+        tell, self.tell = self.tell, None
+        gone: int = original(self, branch, most)
+        self.tell = tell
+        return gone
+
+    return leave_device
+
+
+@mutant(
+    "part-of-an-insert-is-not-told",
+    "event:EventLog.tell",
+    like=("part-of-an-insert-is-not-told",),
+    more=("EVENT-01",),
+)
+def part_of_an_insert_is_not_told(original: Original) -> Any:
+    """Routers never send a request to where its prefix is: of what continues a cached prefix they aren't told."""
+
+    def tell(self: Any, what: str, tier: str, run: Any) -> None:
+        if what != "stored" or not run.branch.base + run.lo:
+            original(self, what, tier, run)
+
+    return tell
+
+
+@mutant(
+    "reset-is-not-told",
+    "event:EventLog.clear",
+    like=("reset-is-not-told", "reset-of-a-flat-cache-is-not-told"),
+    configs=(FLAT[0], *TIERS[:2]),
+)
 def reset_is_not_told(original: Original) -> Any:
     """Routers go on sending requests for what was flushed."""
     return nothing

@@ -138,6 +138,7 @@ class Beside(Explorer):
         second = Logged(self.make(), spot.log)
         both = self.both
         both.second = second
+        both.told[1].net(second.events())  # they have been compared
         both.device.pages = dict(spot.pages)
         both.rows = dict(spot.rows)
         self.restore(spot.state, None)

@@ -209,6 +209,14 @@ inline void note(PoolObject* pool) {
     *pool->changed = Py_NewRef(Py_True);
 }
 
+// A call has ended halfway, also one that is no step of a larger one; the error stays.
+inline void tear(PoolObject* pool) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (pool->calls && PyObject_SetAttrString(pool->calls, "torn", Py_True) < 0) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+}
+
 struct TreeObject {
     PyObject_HEAD
     Tree* tree;

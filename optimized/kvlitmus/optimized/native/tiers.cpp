@@ -13,7 +13,10 @@ void told_hook(void* context, bool stored, Tier tier, Span pages) {
     Ref heard(run ? PyObject_CallFunction(hook.get(), "ssO", stored ? "stored" : "removed",
                                           tier == Tier::host ? "host" : "device", run.get())
                   : nullptr);
-    if (!heard) throw Raised();
+    if (heard) return;
+    // What it was to hear has happened, or is about to; only for want of memory it may be as if nobody had begun.
+    if (stored || !PyErr_ExceptionMatches(PyExc_MemoryError)) tear(reinterpret_cast<PoolObject*>(tree->pool));
+    throw Raised();
 }
 
 int64_t spill_hook(void* context, Span pages) {
@@ -320,7 +323,7 @@ PyObject* depended_on(PyObject* self, PyObject* given) {
 
 void set_hooks(TreeObject* owner) {
     owner->tree->context = owner;
-    owner->tree->told = owner->tell && owner->host ? told_hook : nullptr;
+    owner->tree->told = owner->tell ? told_hook : nullptr;
     owner->tree->spill = owner->spill && owner->host ? spill_hook : nullptr;
 }
 

@@ -53,10 +53,10 @@ class Tree {
     void (*gone)(void* shadow) = nullptr;                        // the branch with this shadow is gone
     void (*shorter)(void* shadow, int32_t pages) = nullptr;      // it ends earlier now
 
-    // Hooks of a tree with a host, called when everything is as it should be, and with `context`; they may call the tree,
-    // and throw Raised.  `told`: these pages are on a tier now, or are about to leave it.  `spill`: under write-back these
-    // pages are to leave the device; answers how many of the last ones have host copies now, 0 that they have to stay, or
-    // less that they are to go without.
+    // Hooks, called when everything is as it should be, and with `context`; they may call the tree, and throw Raised.
+    // `told`: these pages are on a tier now, or are about to leave it.  `spill`, of a tree with a host: under write-back
+    // these pages are to leave the device; answers how many of the last ones have host copies now, 0 that they have to
+    // stay, or less that they are to go without.
     void* context = nullptr;
     void (*told)(void* context, bool stored, Tier tier, Span pages) = nullptr;
     int64_t (*spill)(void* context, Span pages) = nullptr;
@@ -502,6 +502,7 @@ class Tree {
         int64_t hi = branch.n, lo = branch.nodes.last_start();
         if (lo < hi - most) lo = hi - most;
         if (lo < branch.protected_pages()) lo = branch.protected_pages();
+        if (told) told(context, false, Tier::device, {number, static_cast<int32_t>(lo), static_cast<int32_t>(hi)});
         pool.take_back(pages_of(branch, page_bytes) + lo, hi - lo, CACHED);
         evictable -= hi - lo;
         if (lo) {

@@ -403,7 +403,7 @@ PyObject* get_host(PyObject* self, void*) { return Py_NewRef(owner(self)->host ?
 PyObject* get_write_back(PyObject* self, void*) { return PyBool_FromLong(tree_of(self).write_back); }
 PyObject* get_restored_counts(PyObject* self, void*) { return PyBool_FromLong(tree_of(self).restored_counts); }
 
-// The hooks of a tree with a host: what its closure points to.
+// The hooks: what its closure points to.
 PyObject* get_hook(PyObject* self, void* which) {
     PyObject* hook = which ? owner(self)->spill : owner(self)->tell;
     return Py_NewRef(hook ? hook : Py_None);

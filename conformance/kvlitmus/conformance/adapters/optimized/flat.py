@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.spec.interface.plans import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.words.units import Key, Unit, key_length
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ class OptimizedPorts:
         self.cache = self.make_cache(parts)
 
     def make_cache(self, parts: Parts | None) -> Any:
-        """A fresh cache."""
+        """A fresh cache, which tells events."""
         from kvlitmus.optimized.cache import FlatCache
 
-        return FlatCache(self.cache_config(), parts)
+        return FlatCache(self.cache_config(), parts, events=True)
 
     def cache_config(self) -> CacheConfig:
         """Configuration and profile in the cache's own words."""
@@ -265,6 +266,20 @@ class OptimizedPorts:
     def sizes(self) -> Sizes:
         """See :class:`~kvlitmus.conformance.ports.Counters`."""
         return Sizes(*self.cache.sizes())
+
+    def events(self) -> Sequence[Event]:
+        """See :class:`~kvlitmus.spec.interface.tiers.Events`."""
+        return [
+            Event(
+                told.what,
+                told.tier,
+                told.page or None,
+                told.parent,
+                () if told.units is None else self.plain(told.units),
+                told.namespace,
+            )
+            for told in self.cache.events()
+        ]
 
     def nodes(self) -> Sequence[Any]:
         """The nodes of the tree; raises ``AssertionError`` where its counters or links are wrong, if it is audited."""

@@ -17,7 +17,6 @@ from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
 from kvlitmus.spec.interface.tiers import (
     COPY_FAILURES,
     FETCH,
-    Event,
     Job,
     Loaded,
     Outcome,
@@ -235,20 +234,6 @@ class TieredOptimized(OptimizedPorts):
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
         """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         return self.contents.peek(tier, slots)
-
-    def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.spec.interface.tiers.Events`."""
-        return [
-            Event(
-                told.what,
-                told.tier,
-                told.page or None,
-                told.parent,
-                () if told.units is None else self.plain(told.units),
-                told.namespace,
-            )
-            for told in self.cache.events()
-        ]
 
     # -- observation ---------------------------------------------------------------------------
 
