@@ -67,6 +67,17 @@ def test_a_page_in_storage_is_the_same_for_every_layout(layout: Layout, row: pag
         assert np.array_equal(paged.contents(pool), expected), "that page, and no other, is what was written"
 
 
+@pytest.mark.parametrize("pages", [1, 2, 9])
+def test_pages_of_a_device_are_copied_piece_by_piece(pages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvlitmus.optimized.data.pages.PIECE", pages * SHAPE.page_bytes)
+    device, host = pools()
+    expected = paged.contents(device).copy()
+    sources, targets = numbers(7, 1, 9, 4, 2), numbers(3, 8, 0, 5, 11)
+    expected[targets] = expected[sources]
+    TorchMover(device, host).copy(sources, targets)
+    assert np.array_equal(paged.contents(device), expected)
+
+
 def test_a_page_of_the_canonical_layout_is_no_copy() -> None:
     _, host = pools()
     view = read_page(host, 4)

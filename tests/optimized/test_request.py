@@ -16,7 +16,7 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.prefix.perform import Choice, free_pages, perform
-from kvlitmus.spec.prefix.calls import Begin, End, Evict, Grow, Path, Publish, TakeBack, path_of
+from kvlitmus.spec.prefix.calls import Begin, End, Evict, Fork, Grow, Path, Publish, TakeBack, path_of
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
@@ -29,7 +29,20 @@ pytestmark = pytest.mark.usefixtures("each_core")
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(
-            ("begin", "begin", "grow", "take back", "publish", "chunk", "part", "end", "ended part", "abort", "evict")
+            (
+                "begin",
+                "begin",
+                "fork",
+                "grow",
+                "take back",
+                "publish",
+                "chunk",
+                "part",
+                "end",
+                "ended part",
+                "abort",
+                "evict",
+            )
         ),
         st.integers(0, 2),
         st.integers(0, 11),
@@ -69,6 +82,8 @@ class Pair:
             assert self.cache.evict(asked) == self.perform(Evict(Tokens(asked)))
         elif what == "begin":
             self.begin(rid, namespace, fresh)
+        elif what == "fork":
+            self.fork(rid, count % 3)
         elif rid in self.tokens:
             self.go_on(what, rid, namespace, fresh)
 
@@ -84,6 +99,18 @@ class Pair:
         assert (running is None) == (same is None)
         if running is not None:
             self.tokens[rid] = tokens
+
+    def fork(self, rid: int, of: int) -> None:
+        if rid in self.tokens or of not in self.tokens:
+            with pytest.raises((ValueError, KeyError)):
+                self.cache.fork(rid, of)
+            return
+        running = self.cache.fork(rid, of)
+        row = [] if running is None else running.row[running.cached :].tolist()
+        same = self.perform(Fork(rid, of), None if running is None else pages_in_order(row, self.size))
+        assert (running is None) == (same is None)
+        if running is not None:
+            self.tokens[rid] = self.tokens[of]
 
     def go_on(self, what: str, rid: int, namespace: str | None, fresh: list[int]) -> None:
         if what == "grow":

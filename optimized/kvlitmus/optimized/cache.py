@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import cores, inputs
 from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Run, Units
-from kvlitmus.optimized.calls import Calls
+from kvlitmus.optimized.calls import Calls, called
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
 from kvlitmus.optimized.inputs import StaleHandle, integers
 from kvlitmus.optimized.policy import POLICIES
@@ -381,6 +381,15 @@ class FlatCache:
         calls.torn = outer
         return running
 
+    @called
+    def fork(self, rid: Hashable, of: Hashable) -> Running | None:
+        """Start a request over the row of a running one: another beam, another sample of one prompt.
+
+        It shares what that shares, and has slots of its own for the rest, into which the caller copies what is in the
+        other's; ``None`` without enough memory.
+        """
+        return self.requests.fork(rid, of)
+
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """Slots for further tokens of a request, or ``None``."""
         calls = self.calls
@@ -435,15 +444,10 @@ class FlatCache:
 
     # -- observation ---------------------------------------------------------------------------
 
+    @called
     def events(self) -> Sequence[CacheEvent]:
         """What happened since the last call, in order; nothing where events were not asked for."""
-        calls = self.calls
-        outer = calls.torn and calls.refuse()
-        calls.changed, calls.torn = self.log is not None, True
-        try:
-            told = self.log.take() if self.log is not None else ()
-        except BaseException as error:
-            calls.ended(error, outer)
-            raise
-        calls.torn = outer
-        return told
+        if self.log is None:
+            return ()
+        self.calls.changed = True
+        return self.log.take()

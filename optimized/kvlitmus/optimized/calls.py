@@ -97,3 +97,22 @@ def whole(method: Callable[[_Part, *_Given], _Answer]) -> Callable[[_Part, *_Giv
         return answer
 
     return call
+
+
+def called(method: Callable[[_Part, *_Given], _Answer]) -> Callable[[_Part, *_Given], _Answer]:
+    """:func:`whole` for a call of a cache: where that is torn it is refused, unless it is a step of another call."""
+
+    @functools.wraps(method)
+    def call(cache: _Part, *given: *_Given) -> _Answer:
+        calls = cache.calls
+        outer = calls.torn and calls.refuse()
+        calls.changed, calls.torn = outer and calls.changed, True
+        try:
+            answer = method(cache, *given)
+        except BaseException as error:
+            calls.ended(error, outer)
+            raise
+        calls.torn = outer
+        return answer
+
+    return call

@@ -33,6 +33,7 @@ from kvlitmus.optimized.pool import Numbers, PagePool
 from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.request import Running
+from kvlitmus.optimized.rows import Rows
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Inserted, Place, Run, Tree
 from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, Work, WorkTable
@@ -180,6 +181,7 @@ class TieredCache(FlatCache):
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
         self.loads = parts.loads(self.tree, self.pool, self.mover, self.works, config.load_threshold)
+        self.rows = Rows(self.mover, self.works)
         self.puts = parts.puts(self.tree, self.works, self.names.names, self.runner, threads=threads)
         self.fetches = parts.fetches(
             self.host,
@@ -304,6 +306,14 @@ class TieredCache(FlatCache):
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """See :meth:`FlatCache.begin`."""
         return self.requests.begin(rid, namespace, inputs.tokens(tokens))
+
+    @scheduled
+    def fork(self, rid: Hashable, of: Hashable) -> Running | None:
+        """See :meth:`FlatCache.fork`; what is in the other's slots is copied, after all that was computed so far.
+
+        Nothing has begun where it can't be copied, as without enough memory.
+        """
+        return self.requests.fork(rid, of, self.rows.copy)
 
     @scheduled
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:

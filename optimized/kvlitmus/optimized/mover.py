@@ -76,6 +76,12 @@ class Mover(Protocol):
     def load(self, host_pages: PageArray, device_pages: PageArray) -> Ticket:
         """Copy host pages to device pages, layer by layer, after what the caller has computed so far."""
 
+    def copy(self, device_pages: PageArray, to: PageArray) -> None:
+        """Copy device pages to other ones, as the caller's current stream would: what it does next finds it done.
+
+        It may raise; then anything may be in the target.
+        """
+
     def read_page(self, host_page: int) -> Buffer:
         """The contents of a host page in the order of storage: layer by layer, K before V, token by token.
 
@@ -137,6 +143,9 @@ class NullMover:
     def load(self, host_pages: PageArray, device_pages: PageArray) -> NullTicket:
         """See :class:`Mover`."""
         return self.ticket(host_pages, device_pages)
+
+    def copy(self, device_pages: PageArray, to: PageArray) -> None:
+        """See :class:`Mover`."""
 
     def ticket(self, sources: PageArray, targets: PageArray) -> NullTicket:
         """A copy; raises ``ValueError`` when there are not as many targets as sources."""

@@ -14,7 +14,7 @@ Rules of upkeep:
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.branch import Place, Units
 from kvlitmus.optimized.hashing import pack_bigrams
+
+Copy = Callable[[PageArray, PageArray], bool]
+"""Copies what is in these device pages into those, or says that it could not."""
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.pool import PagePool
@@ -146,6 +149,36 @@ class RequestTable:
                 self.calls.changed = False
             raise
         return running
+
+    def fork(self, rid: Hashable, of: Hashable, copy: Copy | None = None) -> Running | None:
+        """A second request over the row of another one, which has locked what both share.
+
+        ``copy``: what copies the other's own pages into its own, and says whether that went well.  ``None``, and
+        nothing but evictions done, without room or a copy.  Raises ``ValueError`` when the id is in use, and
+        ``KeyError`` where the other one doesn't run.
+        """
+        self.unknown(rid)
+        request = self.running[of]
+        cached, length = request.cached, request.length
+        theirs = request.row[cached :: self.size] // self.size
+        own = self.room(len(theirs))
+        if own is None:
+            return None
+        running: Running | None = None
+        try:
+            if copy is None or copy(theirs.astype(np.int32), own):
+                row = np.concatenate((request.row[:cached], self.pool.slots(own)))[:length]
+                tokens = request.tokens.copy()
+                self.tree.lock(request.place)
+                running = Running(request.namespace, tokens, row, cached, request.place)
+        except MemoryError:
+            self.pool.give_back(own)
+            self.calls.changed = False
+            raise
+        if running is None:
+            self.pool.give_back(own)
+            return None
+        return self.started(rid, running)
 
     def grow(self, rid: Hashable, tokens: IntArray) -> NDArray[np.int64] | None:
         """Slots for further tokens, the last page filled first; ``None``, and nothing but evictions done, without room.

@@ -41,12 +41,15 @@ DEVICE_PAGES, HOST_PAGES = "device_pages", "host_pages"
 BRANCH, COPIES, SLOTS = "branch", "copies", "slots"
 """Memory for the pages of a branch, for what is known of its host copies, or for the slots of a request runs out."""
 
+COPY = "copy"
+"""A copy from page to page of the device."""
+
 READ, WRITE = "read", "write"
 """The mover can't read, or write, a host page for storage."""
 
 KINDS = (
     *(BACKUP, LOAD, SPILL, BACKUP_LATE, LOAD_LATE, SPILLED),
-    *(DEVICE_PAGES, HOST_PAGES, BRANCH, COPIES, SLOTS, READ, WRITE),
+    *(DEVICE_PAGES, HOST_PAGES, BRANCH, COPIES, SLOTS, COPY, READ, WRITE),
 )
 """All operations that can be made to fail."""
 
@@ -206,6 +209,11 @@ class FaultyMover:
         """See :class:`Mover`."""
         self.faults.raises(LOAD)
         return self.ticket(LOAD, self.inner.load(host_pages, device_pages), "device", device_pages)
+
+    def copy(self, device_pages: PageArray, to: PageArray) -> None:
+        """See :class:`Mover`."""
+        self.faults.raises(COPY)
+        self.inner.copy(device_pages, to)
 
     def ticket(self, kind: str, inner: Ticket, tier: str, pages: PageArray) -> FaultyTicket:
         """The ticket of a copy that was submitted."""

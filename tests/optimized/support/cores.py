@@ -291,6 +291,15 @@ class Cores:
             self.rids.append(rid)
             self.keep(answers, "place")
 
+    def fork(self, source: random.Random) -> None:
+        of = source.choice(self.rids or [99])
+        rid = self.next_rid if source.random() < 0.9 else of
+        self.next_rid += 1
+        answers = self.both(lambda cache, _: cache.fork(rid, of))
+        if isinstance(answers[0], Running):
+            self.rids.append(rid)
+            self.keep(answers, "place")
+
     def grow(self, source: random.Random) -> None:
         rid = source.choice(self.rids or [99])
         tokens = self.key(source)[1][: source.randrange(2 * self.size + 1)]
@@ -329,6 +338,7 @@ CALLS: dict[str, int] = {
     "free": 1,
     "alloc": 1,
     "begin": 3,
+    "fork": 2,
     "grow": 2,
     "publish": 2,
     "end": 3,

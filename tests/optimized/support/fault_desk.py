@@ -91,6 +91,28 @@ class Desk:
         self.contents.device[:, running.row[running.cached :]] = self.values(tokens)[:, running.cached :]
         return rid
 
+    def fork(self, of: int) -> int | None:
+        """A second request over the row of one, with what is in it; its id."""
+        rid = next(self.rids)
+        running = self.cache.fork(rid, of)
+        if running is None:
+            return None
+        self.rows[rid] = running
+        self.check_row(rid)
+        return rid
+
+    def check_row(self, rid: int) -> None:
+        """The row of a request holds what belongs there."""
+        running = self.rows[rid]
+        right = self.values(running.tokens.tolist())
+        assert self.contents.device[:, running.row].tolist() == right.tolist(), "a row holds something else"
+
+    def extend(self, rid: int, tokens: Sequence[int]) -> None:
+        """A request goes on with these tokens, if there is room."""
+        slots = self.cache.grow(rid, list(tokens))
+        if slots is not None:
+            self.contents.device[:, slots] = self.values(self.rows[rid].tokens.tolist())[:, -len(slots) :]
+
     def end(self, rid: int, *, keep: bool) -> None:
         """End a request."""
         self.cache.end(rid, keep=keep)

@@ -107,14 +107,27 @@ def grows(desk: Desk) -> None:
     rid = desk.begin(KEY[:3])
     if rid is None:
         return
-    tokens = list(KEY[:3])
     for token in (4, 5, 6, 7, 8, 9):
-        slots = desk.cache.grow(rid, [token])
-        if slots is not None:
-            tokens.append(token)
-            desk.contents.device[:, slots] = desk.values(tokens)[:, -1:]
+        desk.extend(rid, (token,))
         desk.cache.publish(rid, chunked=token % 2 == 0)
     desk.end(rid, keep=True)
+    desk.settle()
+
+
+def forks(desk: Desk) -> None:
+    """Beams over one prompt, each of which goes on by itself, as far as there is room."""
+    first = desk.begin(KEY[:5])
+    if first is None:
+        return
+    desk.cache.publish(first, chunked=True)
+    desk.extend(first, (6, 7))
+    for token in (8, 9, 10):
+        rid = desk.fork(first)
+        if rid is not None:
+            desk.extend(rid, (token,))
+    for rid in list(desk.rows):
+        desk.check_row(rid)
+        desk.end(rid, keep=rid % 2 == 0)
     desk.settle()
 
 
@@ -135,7 +148,7 @@ def starts_anew(desk: Desk) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     *(backs_up, backs_up_below, loads_back, loads_under_a_request),
-    *(reads_ahead, makes_room, grows, starts_anew),
+    *(reads_ahead, makes_room, grows, forks, starts_anew),
 )
 WRITES = ("write_through", "write_through_selective", "write_back")
 

@@ -123,6 +123,22 @@ class Pair(Look):
                 self.poke(key, mine.cached, mine.row[mine.cached :], theirs.row[mine.cached :])
                 self.rows[rid] = tuple(mine.row), theirs, key
 
+    def fork(self) -> None:
+        rid = self.rng.randint(1, 6)
+        if self.rows and rid not in self.rows:
+            of = self.rng.choice(list(self.rows))
+            self.same_row(rid, self.one.fork(rid, of), self.two.fork(rid, of), self.rows[of][2])
+
+    def same_row(self, rid: int, mine: Any, theirs: Any, key: Key) -> None:
+        """A request runs over a copy of a row on both sides, or on neither; what is in it, is as it should be."""
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert mine.cached == theirs.cached
+            values = [fingerprint(key.namespace, key.tokens[: at + 1]) for at in range(len(mine.row))]
+            held = self.mover.device[:, theirs.row[mine.cached :]] // 4
+            assert (held == np.asarray(values[mine.cached :], np.int64)).all()
+            self.rows[rid] = tuple(mine.row), theirs, key
+
     def grow(self) -> None:
         if self.rows:
             rid = self.rng.choice(list(self.rows))
@@ -292,6 +308,7 @@ CALLS: tuple[tuple[Callable[[Pair], None], int], ...] = (
     (Pair.match, 5),
     (Pair.unlock, 6),
     (Pair.begin, 6),
+    (Pair.fork, 3),
     (Pair.grow, 5),
     (Pair.publish, 5),
     (Pair.end, 6),

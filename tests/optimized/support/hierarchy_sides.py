@@ -62,6 +62,9 @@ class ArrayMover:
     def load(self, host_pages: Any, device_pages: Any) -> Ticket:
         return ArrayTicket(self, self.host, host_pages, self.device, device_pages)
 
+    def copy(self, device_pages: Any, to: Any) -> None:
+        self.device[:, self.slots(to)] = self.device[:, self.slots(device_pages)]
+
     def spoil(self, tier: str, pages: Any) -> None:
         """What a copy leaves that has failed."""
         (self.device if tier == "device" else self.host)[:, self.slots(pages)] = -1

@@ -228,6 +228,31 @@ def growing_drops_the_namespace(original: Original) -> Any:
     return grow
 
 
+@mutant("fork-without-a-lock", "request:RequestTable.fork", like=("fork-without-a-lock",))
+def fork_without_a_lock(original: Original) -> Any:
+    """The prompt of all beams may be evicted when the first beam ends: a fork doesn't count."""
+
+    def fork(self: Any, rid: Any, of: Any, *copy: Any) -> Any:
+        running = original(self, rid, of, *copy)
+        if running is not None:
+            self.tree.unlock(running.place)
+            running.place = type(running.place)(self.tree.root(running.namespace), 0)
+        return running
+
+    return fork
+
+
+@mutant(
+    "fork-copies-one-page-too-few",
+    "data.transfer:copy_pages",
+    like=("copied-after-the-pages-are-gone",),
+    configs=TIERS,
+)
+def fork_copies_one_page_too_few(original: Original) -> Any:
+    """The last page of a prompt, which is not full, isn't copied for a beam."""
+    return lambda pool, sources, targets: original(pool, sources[:-1], targets[:-1])
+
+
 @mutant("row-not-remapped", "request:RequestTable.publish", like=("row-not-remapped",))
 def row_not_remapped(original: Original) -> Any:
     """After publishing a request goes on with its own pages, also with those that were freed as duplicates."""

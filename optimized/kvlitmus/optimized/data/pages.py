@@ -6,10 +6,15 @@ in memory, so that there a page is read and written in place.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from kvlitmus.optimized.data.pools import KVPool
+from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.storage.base import Buffer
+
+PIECE = 32 * 2**20
+"""Bytes that are copied at a time within a device."""
 
 
 def read_page(pool: KVPool, page: int) -> memoryview:
@@ -45,6 +50,16 @@ def write_page(pool: KVPool, page: int, contents: Buffer) -> None:
     # Bytes are read-only, which torch warns of; nothing is written to this tensor.
     source = torch.frombuffer(bytearray(given) if given.readonly else given, dtype=torch.uint8)
     target.copy_(source.view(target.shape))
+
+
+def copy_pages(pool: KVPool, sources: PageArray, targets: PageArray) -> None:
+    """Copy pages of a pool to other ones of it, in the order of the current stream; a piece at a time, for all that is
+    copied at once lies in memory beside the pool.
+    """
+    pages, many = pool.canonical(), max(1, PIECE // pool.shape.page_bytes)
+    source, target = [torch.from_numpy(some.astype(np.int64)).to(pool.device) for some in (sources, targets)]
+    for lo in range(0, len(sources), many):
+        pages[target[lo : lo + many]] = pages[source[lo : lo + many]]
 
 
 def _check(pool: KVPool, page: int) -> None:

@@ -25,7 +25,7 @@ from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.lane import Lane, LaneTicket
 from kvlitmus.optimized.data.measured import Trial, fastest
-from kvlitmus.optimized.data.pages import read_page, write_page
+from kvlitmus.optimized.data.pages import copy_pages, read_page, write_page
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.threads import Worker
@@ -115,6 +115,10 @@ class TorchMover:
         Raises as :meth:`backup` does.
         """
         return self._submit(1, host_pages, device_pages)
+
+    def copy(self, device_pages: PageArray, to: PageArray) -> None:
+        """Copy device pages to other ones, in the order of the caller's current stream."""
+        copy_pages(self.device_pool, device_pages, to)
 
     @property
     def load_lane(self) -> Lane | None:

@@ -195,6 +195,10 @@ class OptimizedPorts:
         freed: int = self.cache.take_back(rid, n)
         return freed
 
+    def fork(self, rid: int, of: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Fork`."""
+        return begun(self.cache.fork(rid, of))
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         return self.publish_upto(rid, None, chunked=chunked)
@@ -258,8 +262,7 @@ class OptimizedPorts:
 
     def raw_begin(self, rid: int, tokens: Any, namespace: str | None) -> Begun | None:
         """See :class:`~kvlitmus.conformance.ports.RawRequests`."""
-        running = self.cache.begin(rid, tokens, namespace)
-        return None if running is None else Begun(running.row.tolist(), running.cached)
+        return begun(self.cache.begin(rid, tokens, namespace))
 
     # -- observation ---------------------------------------------------------------------------
 
@@ -355,3 +358,8 @@ class OptimizedCache(OptimizedPorts):
 def listed(slots: Any) -> list[int] | None:
     """An array as a list."""
     return None if slots is None else slots.tolist()
+
+
+def begun(running: Any) -> Begun | None:
+    """A request that has begun, as the port tells it."""
+    return None if running is None else Begun(running.row.tolist(), running.cached)
