@@ -14,9 +14,23 @@ import numpy as np
 
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.prefix.perform import Choice, free_pages, perform
-from kvlitmus.spec.prefix.calls import Begin, End, Evict, Fork, Grow, Path, Publish, TakeBack, path_of
+from kvlitmus.spec.prefix.calls import (
+    Begin,
+    Discard,
+    End,
+    Evict,
+    Fork,
+    Grow,
+    Path,
+    Publish,
+    Resume,
+    Retract,
+    TakeBack,
+    path_of,
+)
 from kvlitmus.spec.prefix.state import empty_state
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
@@ -26,24 +40,13 @@ from kvlitmus.spec.words.units import Key, PageNo, Tokens, pages_in_order
 
 pytestmark = pytest.mark.usefixtures("each_core")
 
+WHATS = (
+    *("begin", "begin", "fork", "grow", "take_back", "publish", "chunk", "part"),
+    *("end", "ended_part", "abort", "evict", "retract", "resume", "discard"),
+)
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(
-            (
-                "begin",
-                "begin",
-                "fork",
-                "grow",
-                "take back",
-                "publish",
-                "chunk",
-                "part",
-                "end",
-                "ended part",
-                "abort",
-                "evict",
-            )
-        ),
+        st.sampled_from(WHATS),
         st.integers(0, 2),
         st.integers(0, 11),
         st.integers(0, 2**12 - 1),
@@ -63,6 +66,7 @@ class Pair:
         self.now = empty_state()
         self.names = Names()
         self.tokens: dict[int, list[int]] = {}
+        self.retracted: dict[int, list[int]] = {}
 
     def path(self, namespace: str | None, tokens: list[int]) -> Path:
         return path_of(self.names, Key(namespace, tuple(tokens), self.bigram), self.size, row=True)
@@ -83,7 +87,9 @@ class Pair:
         elif what == "begin":
             self.begin(rid, namespace, fresh)
         elif what == "fork":
-            self.fork(rid, count % 3)
+            self.fork(rid, 2 - rid)  # in one namespace
+        elif what in ("resume", "discard"):
+            self.come_back(what, rid, namespace)
         elif rid in self.tokens:
             self.go_on(what, rid, namespace, fresh)
 
@@ -105,12 +111,28 @@ class Pair:
             with pytest.raises((ValueError, KeyError)):
                 self.cache.fork(rid, of)
             return
-        running = self.cache.fork(rid, of)
+        self.copied(rid, self.cache.fork(rid, of), Fork(rid, of), self.tokens[of])
+
+    def copied(self, rid: int, running: Running | None, call: Fork | Resume, tokens: list[int]) -> None:
         row = [] if running is None else running.row[running.cached :].tolist()
-        same = self.perform(Fork(rid, of), None if running is None else pages_in_order(row, self.size))
+        same = self.perform(call, None if running is None else pages_in_order(row, self.size))
         assert (running is None) == (same is None)
         if running is not None:
-            self.tokens[rid] = self.tokens[of]
+            self.tokens[rid] = tokens
+
+    def come_back(self, what: str, rid: int, namespace: str | None) -> None:
+        if rid not in self.retracted or (what == "resume" and rid in self.tokens):
+            with pytest.raises((ValueError, KeyError)):
+                getattr(self.cache, "resume_request" if what == "resume" else what)(rid)
+        elif what == "discard":
+            self.cache.discard(rid)
+            self.perform(Discard(rid))
+            del self.retracted[rid]
+        else:
+            tokens = self.retracted[rid]
+            self.copied(rid, self.cache.resume_request(rid), Resume(rid, self.path(namespace, tokens)), tokens)
+            if rid in self.tokens:
+                del self.retracted[rid]
 
     def go_on(self, what: str, rid: int, namespace: str | None, fresh: list[int]) -> None:
         if what == "grow":
@@ -124,7 +146,7 @@ class Pair:
             new = self.perform(Grow(rid, Tokens(len(fresh)), self.path(namespace, tokens)), opened)
             assert (None if slots is None else tuple(slots.tolist())) == new
             self.tokens[rid] = tokens if new is not None else self.tokens[rid]
-        elif what == "take back":
+        elif what == "take_back":
             same = self.now.requests[rid]
             left = max(len(same.row) - len(fresh), same.cached + self.bigram)
             if 0 < left <= len(same.row):
@@ -132,10 +154,16 @@ class Pair:
                 taken = len(same.row) - left
                 told = self.perform(TakeBack(rid, Tokens(taken), self.path(namespace, self.tokens[rid])))
                 assert self.cache.take_back(rid, taken) == told
+        elif what == "retract" and rid in self.retracted:
+            with pytest.raises(ValueError, match="retracted already"):
+                self.cache.retract(rid)
+        elif what == "retract":
+            assert self.cache.retract(rid) and self.perform(Retract(rid))
+            self.retracted[rid] = self.tokens.pop(rid)
         elif what in ("publish", "chunk"):
             self.cache.publish(rid, chunked=what == "chunk")
             self.perform(Publish(rid, None, what == "chunk"))
-        elif what in ("part", "ended part"):
+        elif what in ("part", "ended_part"):
             self.go_on_in_part(what, rid, len(fresh))
         else:
             self.cache.end(rid, keep=what == "end")

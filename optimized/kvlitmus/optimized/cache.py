@@ -168,8 +168,8 @@ class FlatCache:
         """Forget everything; returns what could not be ended, of which there is nothing here.
 
         Slots that are in use would be handed out again.  So it raises ``ValueError``, and changes nothing, while
-        requests run; with ``abort`` they are ended first, and nobody may write into their slots any more.  Places and
-        receipts from before are refused from now on.
+        requests run; with ``abort`` they are ended first, and nobody may write into their slots any more.  Retracted
+        ones are forgotten.  Places and receipts from before are refused from now on.
         """
         self.may_reset(abort=abort)
         pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
@@ -389,6 +389,27 @@ class FlatCache:
         other's; ``None`` without enough memory.
         """
         return self.requests.fork(rid, of)
+
+    @called
+    def retract(self, rid: Hashable) -> bool:
+        """A request gives up the device for a while: it is ended as by an abort, and its tokens are kept.
+
+        The caller has copied what is in its row, if it is to find that again: see :meth:`resume_request`.
+        """
+        return self.requests.retract(rid)
+
+    @called
+    def resume_request(self, rid: Hashable) -> Running | None:
+        """A retracted request runs again, in slots of its own; ``None`` without enough memory, and it stays retracted.
+
+        The caller copies what was in its row into the new one.
+        """
+        return self.requests.resume(rid)
+
+    @called
+    def discard(self, rid: Hashable) -> None:
+        """Abort a retracted request; raises ``KeyError`` where there is none of this id."""
+        del self.requests.retracted[rid]
 
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """Slots for further tokens of a request, or ``None``."""

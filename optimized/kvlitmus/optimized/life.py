@@ -181,7 +181,7 @@ class TieredCache(FlatCache):
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
         self.loads = parts.loads(self.tree, self.pool, self.mover, self.works, config.load_threshold)
-        self.rows = Rows(self.mover, self.works)
+        self.rows = Rows(self.mover, self.works, self.loads)
         self.puts = parts.puts(self.tree, self.works, self.names.names, self.runner, threads=threads)
         self.fetches = parts.fetches(
             self.host,
@@ -314,6 +314,25 @@ class TieredCache(FlatCache):
         Nothing has begun where it can't be copied, as without enough memory.
         """
         return self.requests.fork(rid, of, self.rows.copy)
+
+    @scheduled
+    def retract(self, rid: Hashable) -> bool:
+        """See :meth:`FlatCache.retract`; what is in its row is kept on the host, beside the host's pool.
+
+        Of a page that a load is still to bring that is what it brings.  ``False`` where it can't be kept: then the
+        request runs on.
+        """
+        return self.requests.retract(rid, self.rows.save)
+
+    @scheduled
+    def resume_request(self, rid: Hashable) -> Running | None:
+        """See :meth:`FlatCache.resume_request`; its row holds what it held, for all that is computed from here on."""
+        return self.requests.resume(rid, self.rows.restore)
+
+    @scheduled
+    def discard(self, rid: Hashable) -> None:
+        """See :meth:`FlatCache.discard`; what was kept of it is let go."""
+        del self.requests.retracted[rid]
 
     @scheduled
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:

@@ -82,6 +82,17 @@ class Mover(Protocol):
         It may raise; then anything may be in the target.
         """
 
+    def save(self, device_pages: PageArray, host_pages: PageArray) -> object:
+        """What is in these device pages, kept in memory of the host beside its pool, as the caller's current stream
+        would read it: what it does next may write into them.
+
+        Where a host page is named, and not -1, it is kept in place of what the device page holds.  It may raise, where
+        there is no memory, say.
+        """
+
+    def restore(self, kept: object, device_pages: PageArray) -> None:
+        """Bring what was kept into these device pages, as :meth:`copy` does."""
+
     def read_page(self, host_page: int) -> Buffer:
         """The contents of a host page in the order of storage: layer by layer, K before V, token by token.
 
@@ -145,6 +156,13 @@ class NullMover:
         return self.ticket(host_pages, device_pages)
 
     def copy(self, device_pages: PageArray, to: PageArray) -> None:
+        """See :class:`Mover`."""
+
+    def save(self, device_pages: PageArray, host_pages: PageArray) -> object:
+        """See :class:`Mover`."""
+        return ()
+
+    def restore(self, kept: object, device_pages: PageArray) -> None:
         """See :class:`Mover`."""
 
     def ticket(self, sources: PageArray, targets: PageArray) -> NullTicket:

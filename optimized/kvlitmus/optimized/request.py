@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,12 @@ from kvlitmus.optimized.hashing import pack_bigrams
 
 Copy = Callable[[PageArray, PageArray], bool]
 """Copies what is in these device pages into those, or says that it could not."""
+
+Save = Callable[[PageArray], object]
+"""Keeps what is in these device pages; ``None`` where it could not."""
+
+Restore = Callable[[object, PageArray], bool]
+"""Brings what was kept into these device pages, or says that it could not."""
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.pool import PagePool
@@ -74,6 +80,14 @@ class Running:
         self.length = new
 
 
+class Retracted(NamedTuple):
+    """A request that has given up the device for a while; ``contents``: what was in its row, whoever keeps that."""
+
+    namespace: Hashable
+    tokens: IntArray
+    contents: object
+
+
 class RequestTable:
     """All running requests of one pool and one tree; tokens are of the tree's type, or of 64 bits for bigrams.
 
@@ -87,6 +101,7 @@ class RequestTable:
         self.bigram = bigram
         self.size = tree.page_size
         self.running: dict[Hashable, Running] = {}
+        self.retracted: dict[Hashable, Retracted] = {}
 
     def own(self, tokens: IntArray) -> IntArray:
         """These tokens in the type of the table; raises ``ValueError`` for one that doesn't fit."""
@@ -164,13 +179,21 @@ class RequestTable:
         own = self.room(len(theirs))
         if own is None:
             return None
-        running: Running | None = None
+
+        def make() -> Running | None:
+            if copy is not None and not copy(theirs.astype(np.int32), own):
+                return None
+            row = np.concatenate((request.row[:cached], self.pool.slots(own)))[:length]
+            tokens = request.tokens.copy()
+            self.tree.lock(request.place)
+            return Running(request.namespace, tokens, row, cached, request.place)
+
+        return self.started_in(rid, own, make)
+
+    def started_in(self, rid: Hashable, own: PageArray, make: Callable[[], Running | None]) -> Running | None:
+        """The request that ``make`` makes runs in these pages, just taken; they are free again where it makes none."""
         try:
-            if copy is None or copy(theirs.astype(np.int32), own):
-                row = np.concatenate((request.row[:cached], self.pool.slots(own)))[:length]
-                tokens = request.tokens.copy()
-                self.tree.lock(request.place)
-                running = Running(request.namespace, tokens, row, cached, request.place)
+            running = make()
         except MemoryError:
             self.pool.give_back(own)
             self.calls.changed = False
@@ -179,6 +202,50 @@ class RequestTable:
             self.pool.give_back(own)
             return None
         return self.started(rid, running)
+
+    def retract(self, rid: Hashable, save: Save | None = None) -> bool:
+        """End a request as an abort does, so that it can be resumed: its tokens are kept, and what ``save`` keeps.
+
+        ``False``, and nothing has changed, where that keeps nothing.  Raises ``KeyError`` for a request that doesn't
+        run, and ``ValueError`` where another one of this id is retracted.
+        """
+        request = self.running[rid]
+        if rid in self.retracted:
+            raise ValueError(f"request {rid} is retracted already", rid)
+        pages = (request.row[:: self.size] // self.size).astype(np.int32)
+        contents = () if save is None else save(pages)
+        if contents is None:
+            return False
+        waits = Retracted(request.namespace, request.tokens.copy(), contents)
+        self.leave(request, request.cached)
+        self.calls.changed = True
+        del self.running[rid]
+        self.retracted[rid] = waits
+        return True
+
+    def resume(self, rid: Hashable, restore: Restore | None = None) -> Running | None:
+        """A retracted request runs again, in pages of its own alone, into which ``restore`` brings what was kept.
+
+        ``None``, and nothing but evictions done, without room or where it can't be brought.  Raises ``ValueError`` when
+        the id is in use, and ``KeyError`` where no request of it is retracted.
+        """
+        self.unknown(rid)
+        waits = self.retracted[rid]
+        length = len(waits.tokens)
+        own = self.room(-(-length // self.size))
+        if own is None:
+            return None
+
+        def make() -> Running | None:
+            if restore is not None and not restore(waits.contents, own):
+                return None
+            root = self.tree.find(waits.namespace, self.tree.no_units).place
+            return Running(waits.namespace, waits.tokens.copy(), self.pool.slots(own)[:length], 0, root)
+
+        running = self.started_in(rid, own, make)
+        if running is not None:
+            del self.retracted[rid]
+        return running
 
     def grow(self, rid: Hashable, tokens: IntArray) -> NDArray[np.int64] | None:
         """Slots for further tokens, the last page filled first; ``None``, and nothing but evictions done, without room.

@@ -41,15 +41,15 @@ DEVICE_PAGES, HOST_PAGES = "device_pages", "host_pages"
 BRANCH, COPIES, SLOTS = "branch", "copies", "slots"
 """Memory for the pages of a branch, for what is known of its host copies, or for the slots of a request runs out."""
 
-COPY = "copy"
-"""A copy from page to page of the device."""
+COPY, SAVE, RESTORE = "copy", "save", "restore"
+"""A copy from page to page of the device, or of a row that is kept on the host and comes back."""
 
 READ, WRITE = "read", "write"
 """The mover can't read, or write, a host page for storage."""
 
 KINDS = (
     *(BACKUP, LOAD, SPILL, BACKUP_LATE, LOAD_LATE, SPILLED),
-    *(DEVICE_PAGES, HOST_PAGES, BRANCH, COPIES, SLOTS, COPY, READ, WRITE),
+    *(DEVICE_PAGES, HOST_PAGES, BRANCH, COPIES, SLOTS, COPY, SAVE, RESTORE, READ, WRITE),
 )
 """All operations that can be made to fail."""
 
@@ -214,6 +214,16 @@ class FaultyMover:
         """See :class:`Mover`."""
         self.faults.raises(COPY)
         self.inner.copy(device_pages, to)
+
+    def save(self, device_pages: PageArray, host_pages: PageArray) -> object:
+        """See :class:`Mover`."""
+        self.faults.raises(SAVE)
+        return self.inner.save(device_pages, host_pages)
+
+    def restore(self, kept: object, device_pages: PageArray) -> None:
+        """See :class:`Mover`."""
+        self.faults.raises(RESTORE)
+        self.inner.restore(kept, device_pages)
 
     def ticket(self, kind: str, inner: Ticket, tier: str, pages: PageArray) -> FaultyTicket:
         """The ticket of a copy that was submitted."""

@@ -112,6 +112,7 @@ class Cores:
         self.receipts: list[list[Any]] = []
         self.held: list[Any] = []
         self.rids: list[int] = []
+        self.retracted: list[int] = []
         self.next_rid = 0
         self.steps = 0
 
@@ -300,6 +301,21 @@ class Cores:
             self.rids.append(rid)
             self.keep(answers, "place")
 
+    def retract(self, source: random.Random) -> None:
+        rid = source.choice([*self.rids, *self.retracted, 99])
+        if not isinstance(self.both(lambda cache, _: cache.retract(rid))[0], Exception):
+            self.rids.remove(rid)
+            self.retracted.append(rid)
+
+    def resume_request(self, source: random.Random) -> None:
+        rid = source.choice(self.retracted or [99])
+        if source.random() < 0.2:
+            self.both(lambda cache, _: cache.discard(rid))
+            self.retracted = [one for one in self.retracted if one != rid]
+        elif isinstance(self.both(lambda cache, _: cache.resume_request(rid))[0], Running):
+            self.retracted.remove(rid)
+            self.rids.append(rid)
+
     def grow(self, source: random.Random) -> None:
         rid = source.choice(self.rids or [99])
         tokens = self.key(source)[1][: source.randrange(2 * self.size + 1)]
@@ -321,6 +337,7 @@ class Cores:
         if source.random() < 0.1:
             self.both(lambda cache, _: cache.reset(abort=True))
             self.rids.clear()
+            self.retracted.clear()
             self.receipts.clear()
 
 
@@ -339,6 +356,8 @@ CALLS: dict[str, int] = {
     "alloc": 1,
     "begin": 3,
     "fork": 2,
+    "retract": 2,
+    "resume_request": 2,
     "grow": 2,
     "publish": 2,
     "end": 3,

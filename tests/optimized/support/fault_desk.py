@@ -64,8 +64,8 @@ class Desk:
 
     # -- what a caller does --------------------------------------------------------------------
 
-    def begin(self, tokens: Sequence[int]) -> int | None:
-        """Begin a request and compute what isn't cached; its id.
+    def begin(self, tokens: Sequence[int], *, waits: bool = True) -> int | None:
+        """Begin a request and compute what isn't cached; its id.  It ``waits`` for loads of what is.
 
         A load that has failed is found where its layers are waited for: the request is ended, and comes again.
         """
@@ -75,7 +75,7 @@ class Desk:
             return None
         self.rows[rid] = running
         try:
-            for work in self.cache.loads_on(running.place):
+            for work in self.cache.loads_on(running.place) if waits else ():
                 if work.error is None and not work.landed:
                     self.cache.advance(work.id)
                 for layer in range(LAYERS):
@@ -85,7 +85,7 @@ class Desk:
             self.cache.tick()
             return self.begin(tokens)
         found = self.contents.device[:, running.row[: running.cached]]
-        assert found.tolist() == self.values(tokens[: running.cached]).tolist(), (
+        assert not waits or found.tolist() == self.values(tokens[: running.cached]).tolist(), (
             "the shared prefix holds something else"
         )
         self.contents.device[:, running.row[running.cached :]] = self.values(tokens)[:, running.cached :]
@@ -94,12 +94,23 @@ class Desk:
     def fork(self, of: int) -> int | None:
         """A second request over the row of one, with what is in it; its id."""
         rid = next(self.rids)
-        running = self.cache.fork(rid, of)
-        if running is None:
-            return None
-        self.rows[rid] = running
-        self.check_row(rid)
-        return rid
+        return rid if self.runs(rid, self.cache.fork(rid, of)) else None
+
+    def retract(self, rid: int) -> None:
+        """A request gives up the device, if it can."""
+        if self.cache.retract(rid):
+            del self.rows[rid]
+
+    def resume(self, rid: int) -> bool:
+        """It runs again, with what was in its row."""
+        return self.runs(rid, self.cache.resume_request(rid))
+
+    def runs(self, rid: int, running: Running | None) -> bool:
+        """Whether a request runs, whose row holds what belongs there."""
+        if running is not None:
+            self.rows[rid] = running
+            self.check_row(rid)
+        return running is not None
 
     def check_row(self, rid: int) -> None:
         """The row of a request holds what belongs there."""

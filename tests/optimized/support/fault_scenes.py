@@ -131,6 +131,28 @@ def forks(desk: Desk) -> None:
     desk.settle()
 
 
+def retracts(desk: Desk) -> None:
+    """A request gives up the device while a load brings what it shares, another one takes its place, it comes back."""
+    desk.keep(KEY[:4])
+    desk.cache.evict(ALL)
+    desk.cache.load_back(list(KEY[:4]))
+    rid = desk.begin(KEY[:5], waits=False)
+    if rid is None:
+        return
+    desk.retract(rid)
+    desk.settle()
+    desk.compute(OTHER)
+    for tokens in ((6,), (7, 8)):
+        if rid in desk.rows or desk.resume(rid):
+            desk.extend(rid, tokens)
+            desk.retract(rid)
+    if rid in desk.rows:
+        desk.end(rid, keep=True)
+    else:
+        desk.cache.discard(rid)
+    desk.settle()
+
+
 def starts_anew(desk: Desk) -> None:
     """A reset, and a close, while everything is under way."""
     desk.keep(KEY)
@@ -148,7 +170,7 @@ def starts_anew(desk: Desk) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     *(backs_up, backs_up_below, loads_back, loads_under_a_request),
-    *(reads_ahead, makes_room, grows, forks, starts_anew),
+    *(reads_ahead, makes_room, grows, forks, retracts, starts_anew),
 )
 WRITES = ("write_through", "write_through_selective", "write_back")
 

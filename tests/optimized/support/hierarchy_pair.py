@@ -53,6 +53,7 @@ class Pair(Look):
         self.stores = HarnessStore(config.page_size), ScriptedStore()
         self.attached = False
         self.rows: dict[int, tuple[tuple[int, ...], Any, Key]] = {}
+        self.retracted: dict[int, Key] = {}
         self.receipts: list[tuple[Any, Any]] = []
         self.keys: list[Key] = [Key(None, (), config.bigram)]
         self.seconds = 0.0
@@ -115,7 +116,7 @@ class Pair(Look):
 
     def begin(self) -> None:
         key, rid = self.key(), self.rng.randint(1, 6)
-        if rid not in self.rows:
+        if rid not in self.rows and rid not in self.retracted:
             mine, theirs = self.one.begin(rid, key), self.two.begin(rid, key.tokens, key.namespace)
             assert (mine is None) == (theirs is None)
             if mine is not None and theirs is not None:
@@ -125,7 +126,7 @@ class Pair(Look):
 
     def fork(self) -> None:
         rid = self.rng.randint(1, 6)
-        if self.rows and rid not in self.rows:
+        if self.rows and rid not in self.rows and rid not in self.retracted:
             of = self.rng.choice(list(self.rows))
             self.same_row(rid, self.one.fork(rid, of), self.two.fork(rid, of), self.rows[of][2])
 
@@ -138,6 +139,26 @@ class Pair(Look):
             held = self.mover.device[:, theirs.row[mine.cached :]] // 4
             assert (held == np.asarray(values[mine.cached :], np.int64)).all()
             self.rows[rid] = tuple(mine.row), theirs, key
+
+    def retract(self) -> None:
+        if self.rows:
+            rid = self.rng.choice(list(self.rows))
+            assert self.one.retract(rid) and self.two.retract(rid)
+            self.retracted[rid] = self.rows.pop(rid)[2]
+
+    def resume(self) -> None:
+        """A retracted request runs again, or now and then is aborted."""
+        if not self.retracted:
+            return
+        rid, key = self.rng.choice(list(self.retracted.items()))
+        if self.rng.random() < 0.2:
+            self.one.discard(rid)
+            self.two.discard(rid)
+            del self.retracted[rid]
+            return
+        self.same_row(rid, self.one.resume(rid), self.two.resume_request(rid), key)
+        if rid in self.rows:
+            del self.retracted[rid]
 
     def grow(self) -> None:
         if self.rows:
@@ -300,7 +321,7 @@ class Pair(Look):
         self.one.reset()
         self.two.reset(abort=True)
         self.faults.clear()
-        self.rows, self.receipts = {}, []
+        self.rows, self.retracted, self.receipts = {}, {}, []
 
 
 CALLS: tuple[tuple[Callable[[Pair], None], int], ...] = (
@@ -309,6 +330,8 @@ CALLS: tuple[tuple[Callable[[Pair], None], int], ...] = (
     (Pair.unlock, 6),
     (Pair.begin, 6),
     (Pair.fork, 3),
+    (Pair.retract, 3),
+    (Pair.resume, 4),
     (Pair.grow, 5),
     (Pair.publish, 5),
     (Pair.end, 6),

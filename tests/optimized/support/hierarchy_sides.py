@@ -65,6 +65,15 @@ class ArrayMover:
     def copy(self, device_pages: Any, to: Any) -> None:
         self.device[:, self.slots(to)] = self.device[:, self.slots(device_pages)]
 
+    def save(self, device_pages: Any, host_pages: Any) -> Any:
+        kept = self.device[:, self.slots(device_pages)]
+        for at in np.flatnonzero(host_pages >= 0):
+            kept[:, at * self.size : (at + 1) * self.size] = self.host[:, self.slots(host_pages[at : at + 1])]
+        return kept
+
+    def restore(self, kept: Any, device_pages: Any) -> None:
+        self.device[:, self.slots(device_pages)] = kept
+
     def spoil(self, tier: str, pages: Any) -> None:
         """What a copy leaves that has failed."""
         (self.device if tier == "device" else self.host)[:, self.slots(pages)] = -1

@@ -95,6 +95,8 @@ class World:
         self.cache.begin("runs", [*SECOND[:6], 5, 5, 5])
         self.cache.begin("vain", [*LAST, 6, 6, 6, 6])
         self.cache.begin(Name("named"), [4] * 3, Name("named"))
+        self.cache.begin("waits", [7] * 3)
+        self.cache.retract("waits")
         self.pages = self.taken(2)
         self.running = dict(self.cache.requests.running)
 
@@ -112,7 +114,8 @@ class World:
         """All that the cache is, and what runs."""
         tree = self.cache.tree.opened()
         running = {rid: plain(one) for rid, one in self.cache.requests.running.items()}
-        return everything(tree, tree.pool), running, self.receipt.place is None
+        retracted = {rid: one.tokens.tolist() for rid, one in self.cache.requests.retracted.items()}
+        return everything(tree, tree.pool), running, retracted, self.receipt.place is None
 
     def spare(self, number: int) -> list[int]:
         """The first pages of the caller's own."""
@@ -157,6 +160,9 @@ class World:
             lambda: cache.free([SIZE, SIZE + 1]),
             lambda: cache.begin("other", FIRST),
             lambda: cache.fork("other", "runs"),
+            lambda: cache.retract("runs"),
+            lambda: cache.resume_request("waits"),
+            lambda: cache.discard("waits"),
             lambda: cache.grow("runs", [1]),
             lambda: cache.take_back("runs", 1),
             lambda: cache.publish("runs"),
@@ -225,6 +231,14 @@ FLAT: dict[str, Call] = {
     "a fork that evicts": lambda world: [world.cache.fork(rid, "vain") for rid in ("new", "more")],
     "a fork without room": lambda world: (world.cache.grow("runs", [5] * 14), world.cache.fork("new", "runs")),
     "a fork of one that is named": lambda world: world.cache.fork(Name("new"), Name("named")),
+    "a retraction": lambda world: world.cache.retract("vain"),
+    "a retraction of one that is named": lambda world: world.cache.retract(Name("named")),
+    "a resumption": lambda world: world.cache.resume_request("waits"),
+    "a resumption without room": lambda world: [
+        world.cache.begin("new", [8] * 16),
+        world.cache.resume_request("waits"),
+    ],
+    "a discard": lambda world: [world.cache.discard("waits"), world.cache.match(LAST)],
     "a token within a page": lambda world: world.cache.grow("runs", [5]),
     "tokens that take pages": lambda world: world.cache.grow("runs", [5] * 8),
     "tokens without room": lambda world: world.cache.grow("runs", [5] * ALL),

@@ -253,6 +253,28 @@ def fork_copies_one_page_too_few(original: Original) -> Any:
     return lambda pool, sources, targets: original(pool, sources[:-1], targets[:-1])
 
 
+@mutant("retracted-keeps-its-lock", "request:RequestTable.retract", like=("retracted-keeps-its-lock",))
+def retracted_keeps_its_lock(original: Original) -> Any:
+    """Memory stays short whoever is retracted: what the request shared is protected on."""
+
+    def retract(self: Any, rid: Any, *save: Any) -> bool:
+        self.tree.lock(self.running[rid].place)
+        return bool(original(self, rid, *save))
+
+    return retract
+
+
+@mutant(
+    "retracted-before-its-load-has-landed",
+    "rows:Rows.save",
+    like=("retracted-before-its-load-has-landed",),
+    configs=TIERS,
+)
+def retracted_before_its_load_has_landed(original: Original) -> Any:
+    """A request resumes with garbage: it was copied to the host while a load was still filling what it shares."""
+    return lambda self, pages: self.mover.save(pages, np.full(len(pages), -1, np.int32))
+
+
 @mutant("row-not-remapped", "request:RequestTable.publish", like=("row-not-remapped",))
 def row_not_remapped(original: Original) -> Any:
     """After publishing a request goes on with its own pages, also with those that were freed as duplicates."""

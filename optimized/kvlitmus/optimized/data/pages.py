@@ -6,6 +6,8 @@ in memory, so that there a page is read and written in place.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
@@ -53,13 +55,37 @@ def write_page(pool: KVPool, page: int, contents: Buffer) -> None:
 
 
 def copy_pages(pool: KVPool, sources: PageArray, targets: PageArray) -> None:
-    """Copy pages of a pool to other ones of it, in the order of the current stream; a piece at a time, for all that is
-    copied at once lies in memory beside the pool.
-    """
-    pages, many = pool.canonical(), max(1, PIECE // pool.shape.page_bytes)
-    source, target = [torch.from_numpy(some.astype(np.int64)).to(pool.device) for some in (sources, targets)]
-    for lo in range(0, len(sources), many):
-        pages[target[lo : lo + many]] = pages[source[lo : lo + many]]
+    """Copy pages of a pool to other ones of it, in the order of the current stream."""
+    pages, source, target = pool.canonical(), _index(pool, sources), _index(pool, targets)
+    for piece in _pieces(pool, len(sources)):
+        pages[target[piece]] = pages[source[piece]]
+
+
+def keep_pages(pool: KVPool, some: PageArray) -> torch.Tensor:
+    """What is in these pages, in memory of the host, when the current stream comes there; locked where it is CUDA's."""
+    pages, index = pool.canonical(), _index(pool, some)
+    form = (len(some), *pages.shape[1:])
+    kept = torch.empty(form, dtype=torch.uint8, pin_memory=pool.device.type == "cuda")
+    for piece in _pieces(pool, len(some)):
+        kept[piece].copy_(pages[index[piece]], non_blocking=True)
+    return kept
+
+
+def bring_pages(pool: KVPool, kept: torch.Tensor, some: PageArray) -> None:
+    """Write what was kept into these pages, in the order of the current stream."""
+    pages, index = pool.canonical(), _index(pool, some)
+    for piece in _pieces(pool, len(some)):
+        pages[index[piece]] = kept[piece].to(pool.device, non_blocking=True)
+
+
+def _index(pool: KVPool, pages: PageArray) -> torch.Tensor:
+    return torch.from_numpy(pages.astype(np.int64)).to(pool.device)
+
+
+def _pieces(pool: KVPool, pages: int) -> Iterator[slice]:
+    """So many pages, a piece at a time: what is copied at once lies in memory beside the pool meanwhile."""
+    many = max(1, PIECE // pool.shape.page_bytes)
+    return (slice(lo, lo + many) for lo in range(0, pages, many))
 
 
 def _check(pool: KVPool, page: int) -> None:

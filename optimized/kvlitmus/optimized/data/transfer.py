@@ -18,14 +18,19 @@ that pins them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
 
 from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.lane import Lane, LaneTicket
 from kvlitmus.optimized.data.measured import Trial, fastest
-from kvlitmus.optimized.data.pages import copy_pages, read_page, write_page
+from kvlitmus.optimized.data.pages import bring_pages, copy_pages, keep_pages, read_page, write_page
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.threads import Worker
@@ -34,6 +39,13 @@ from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.storage.base import Buffer
 
 TorchTicket: TypeAlias = SteppedTicket | ThreadTicket | LaneTicket
+
+
+class Kept(NamedTuple):
+    """What a row held: places in it, and their contents; ``made``: when the stream has come that far, on CUDA."""
+
+    parts: Sequence[tuple[npt.NDArray[np.int64], torch.Tensor]]
+    made: torch.cuda.Event | None
 
 
 class TorchMover:
@@ -119,6 +131,22 @@ class TorchMover:
     def copy(self, device_pages: PageArray, to: PageArray) -> None:
         """Copy device pages to other ones, in the order of the caller's current stream."""
         copy_pages(self.device_pool, device_pages, to)
+
+    def save(self, device_pages: PageArray, host_pages: PageArray) -> Kept:
+        """Keep device pages on the host, or the host pages that are named instead; see :class:`Mover`."""
+        device, host = np.flatnonzero(host_pages < 0), np.flatnonzero(host_pages >= 0)
+        parts = ((device, self.device_pool, device_pages), (host, self.host_pool, host_pages))
+        kept = [(at, keep_pages(pool, pages[at])) for at, pool, pages in parts]
+        cuda = self.device_pool.device.type == "cuda"
+        return Kept(kept, torch.cuda.current_stream(self.device_pool.device).record_event() if cuda else None)
+
+    def restore(self, kept: object, device_pages: PageArray) -> None:
+        """Bring what was kept back, in the order of the caller's current stream."""
+        assert isinstance(kept, Kept)
+        if kept.made is not None:
+            torch.cuda.current_stream(self.device_pool.device).wait_event(kept.made)
+        for at, contents in kept.parts:
+            bring_pages(self.device_pool, contents, device_pages[at])
 
     @property
     def load_lane(self) -> Lane | None:

@@ -199,6 +199,18 @@ class OptimizedPorts:
         """See :class:`~kvlitmus.conformance.ports.Fork`."""
         return begun(self.cache.fork(rid, of))
 
+    def retract(self, rid: int) -> bool:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        return bool(self.cache.retract(rid))
+
+    def resume(self, rid: int) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        return begun(self.cache.resume_request(rid))
+
+    def discard(self, rid: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Retract`."""
+        self.cache.discard(rid)
+
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         return self.publish_upto(rid, None, chunked=chunked)
