@@ -482,7 +482,7 @@ def test_a_rule_says_where_it_stands_and_what_its_facts_are_worked_out_from(
         places = [place.rsplit(":", 1) for place in re.findall(r"[\w/]+\.py:\d+", out)]
         found = [Path(file).read_text().split("\n")[int(line) - 1] for file, line in places]
         facts, tests = len(worked_out_from(rule.facts)), [one for one in all_litmus().values() if rule.id in one.rules]
-        assert found[0] == "@rule(" and all(re.match(r"@fact\(\d", line) for line in found[1 : 1 + facts])
+        assert all(map(re.match, [r"@(\w+_)?rule\(", *[r"@fact\(\d"] * facts], found))
         assert found[1 + facts].startswith(f"def {rule.reference.rpartition('.')[2]}(")
         told = [one for one in tests if f" {one.id} (" in text]
         assert len(found) == 2 + facts + len(told) and len(told) == min(len(tests), SHOWN)

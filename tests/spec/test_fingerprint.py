@@ -181,6 +181,14 @@ def test_the_name_of_a_module_stands_for_what_is_in_it(plant: Plant) -> None:
     )
 
 
+def test_a_decorator_that_registers_says_nothing_also_where_a_part_was_said_before(plant: Plant) -> None:
+    said = "plan_rule = partial(rule, on=1)\ngate_rule = functools.partial(plan_rule, source='a')\n"
+    bare = "def f(started):\n    return started\n"
+    assert plant(said + "@gate_rule('A-01', allowed='x')\n" + bare) == plant("@rule('A-02')\n" + bare) == plant(bare)
+    other = said.replace("partial(rule", "partial(cached")
+    assert plant(other + "@gate_rule('A-01')\n" + bare) != plant(bare) != plant("@plan_rule('A-01')\n" + bare)
+
+
 def test_what_a_module_does_is_part_of_what_is_made_in_it(plant: Plant) -> None:
     text = "def f(case):\n    return lambda: case\nfor one in (1, 2):\n    add(f(one))\n"
     assert plant(text) == plant(text.replace("2", "3")), "by itself"

@@ -124,9 +124,20 @@ class Walk(ast.NodeVisitor):
         """Decorators, without those that only register."""
         for one in listed:
             called = one.func if isinstance(one, ast.Call) else one
-            if not (isinstance(called, ast.Name) and called.id in REGISTERING):
+            if not (isinstance(called, ast.Name) and self.registers(called.id)):
                 self.parts.append("@")
                 self.visit(one)
+
+    def registers(self, name: str) -> bool:
+        """Whether a decorator of this name only registers; also one of which the module has said a part before."""
+        match self.module.bound.get(name):
+            case [
+                ast.Assign(
+                    value=ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=[ast.Name(id=of)])
+                )
+            ]:
+                return self.registers(of)
+        return name in REGISTERING
 
     def statements(self, block: Iterable[ast.stmt]) -> None:
         """The statements of a block that do something."""

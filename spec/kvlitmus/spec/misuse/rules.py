@@ -21,6 +21,7 @@ a match hands out; a cache that hands out its own, and says so, hands out what c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -99,11 +100,13 @@ def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
     return answer.aliased or before.listed != after.listed
 
 
-@rule(
+free_rule = partial(rule, reference="prefix.perform.free")
+
+
+@free_rule(
     "MISUSE-01",
     on=(On.DOUBLE_FREE,),
     source="R-DEV-08, R-HOST-06",
-    reference="prefix.perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -111,11 +114,10 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
     return available_after <= capacity and later_sound
 
 
-@rule(
+@free_rule(
     "MISUSE-02",
     on=(On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE, On.FORBIDDEN),
     source="R-DEV-08, R-HOST-05, R-HOST-06, R-LK-06",
-    reference="prefix.perform.free",
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
@@ -127,11 +129,10 @@ def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
 
 # A cache can keep MISUSE-01 and break this: who looks whether a slot is free, and marks it afterwards, takes one that is
 # named twice in a call twice.
-@rule(
+@free_rule(
     "MISUSE-03",
     on=(On.REPEATED_FREE,),
     source="R-HOST-06; dynamo#13398",
-    reference="prefix.perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -139,13 +140,7 @@ def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity
     return available_after <= capacity and later_sound
 
 
-@rule(
-    "MISUSE-04",
-    on=(On.PARTIAL_FREE,),
-    source="R-HOST-05, R-DEV-07",
-    reference="prefix.perform.free",
-    allowed="whole pages only, now and later",
-)
+@free_rule("MISUSE-04", on=(On.PARTIAL_FREE,), source="R-HOST-05, R-DEV-07", allowed="whole pages only, now and later")
 def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
     """Freeing some slots of a page MUST NOT break pages up: whatever is handed out later is whole pages, and nothing twice."""
     return later_sound

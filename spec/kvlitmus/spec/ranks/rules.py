@@ -14,6 +14,7 @@ long as every rank enters the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
 from kvlitmus.spec.law.on import On
@@ -21,10 +22,13 @@ from kvlitmus.spec.law.rule import rule
 from kvlitmus.spec.ranks import change_facts as _facts  # noqa: F401 - what the last rules speak of
 from kvlitmus.spec.ranks.facts import Entered, equal
 
+ask_rule = partial(rule, on=On.RANKS_ASK)
+poll_rule = partial(rule, on=On.RANKS_POLL)
+look_rule = partial(rule, on=On.RANKS_STEP, needs=("ranks_view",))
 
-@rule(
+
+@ask_rule(
     "RANKS-01",
-    on=On.RANKS_ASK,
     source="R-MR-02; sglang#28429",
     reference="ranks.settle",
     allowed="the same decisions on every rank",
@@ -35,9 +39,8 @@ def ranks_decide_alike(rank_choices: Sequence[Sequence[Decision]]) -> bool:
     return equal(rank_choices)
 
 
-@rule(
+@ask_rule(
     "RANKS-02",
-    on=On.RANKS_ASK,
     source="R-MR-02, R-EV-03",
     reference="ranks.evicted",
     allowed="the same victims in the same order on every rank",
@@ -48,13 +51,11 @@ def ranks_choose_equal_victims(rank_victims: Sequence[Sequence[Decision]]) -> bo
     return equal(rank_victims)
 
 
-@rule(
+@look_rule(
     "RANKS-03",
-    on=On.RANKS_STEP,
     source="R-MR-02",
     reference="ranks.view",
     allowed="trees, copies, prefetches and free pages that are equal on every rank of a tree",
-    needs=("ranks_view",),
     premise="ranks_holding",
 )
 def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
@@ -64,9 +65,8 @@ def trees_stay_equal(rank_looks: Sequence[Sequence[RankView]]) -> bool:
     return all(equal(views) for views in rank_looks)
 
 
-@rule(
+@ask_rule(
     "RANKS-04",
-    on=On.RANKS_ASK,
     source="R-MR-01, R-MR-05; sglang#30760, sglang#36425, sglang#27264",
     reference="ranks.rounds",
     allowed="the same collectives for all members of a group, each with values of the same meaning in the same places",
@@ -79,15 +79,14 @@ def members_enter_equal_collectives(group_entered: Sequence[Sequence[Sequence[En
     return all(equal(members) for members in group_entered)
 
 
-@rule("RANKS-06", on=On.RANKS_ASK, source="R-MR-01; sglang#30760", reference="ranks.rounds", allowed="no rank waits")
+@ask_rule("RANKS-06", source="R-MR-01; sglang#30760", reference="ranks.rounds", allowed="no rank waits")
 def no_rank_is_left_waiting(ranks_waiting: Sequence[int]) -> bool:
     """A call MUST end on every rank: none may wait for a collective or a message to which another one never comes."""
     return not ranks_waiting
 
 
-@rule(
+@ask_rule(
     "RANKS-07",
-    on=On.RANKS_ASK,
     source="R-MR-06; sglang#20460",
     reference="ranks.agree",
     allowed="one reduction over all ranks of the tree",
@@ -100,7 +99,7 @@ def reductions_span_the_tree(ranks_reduced: Sequence[Sequence[int]]) -> bool:
     return len(ranks_reduced) <= 1
 
 
-@rule("RANKS-08", on=On.RANKS_ASK, source="R-MR-07", reference="ranks.agree", allowed="no message is left unread")
+@ask_rule("RANKS-08", source="R-MR-07", reference="ranks.agree", allowed="no message is left unread")
 def messages_are_received(ranks_unread: Sequence[tuple[int, int]]) -> bool:
     """What one pipeline stage sends in a call MUST be received in the same call, so that no later one takes it for its own."""
     return not ranks_unread
@@ -126,9 +125,8 @@ def what_has_ended_on_every_rank_is_acknowledged(
     )
 
 
-@rule(
+@poll_rule(
     "RANKS-12",
-    on=On.RANKS_POLL,
     source="R-MR-08",
     reference="ranks.ended",
     allowed="an end where every rank may stop, or reading has ended early on one, and none before",
@@ -142,9 +140,8 @@ def a_prefetch_ends_by_agreement(poll_ended: bool, poll_ends: bool) -> bool:
 
 # FETCH-12 says it of what one has read, where it can be seen: this is the least of all ranks, also of those that
 # nobody can look at.
-@rule(
+@poll_rule(
     "RANKS-14",
-    on=On.RANKS_POLL,
     source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
     allowed="{poll_common}",
@@ -156,9 +153,8 @@ def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll
 
 
 # COMP-29 says it of what one cache has read: this is what all ranks have in common.
-@rule(
+@poll_rule(
     "RANKS-16",
-    on=On.RANKS_POLL,
     source="R-MR-04, R-MA-06; sglang#27264, sglang#38815",
     reference="ranks.attaches",
     allowed="{parts_common}",
@@ -256,9 +252,8 @@ def a_prefetch_has_one_state_at_its_end(state_granted: Sequence[Prefix], state_p
 
 # What plain caches tell of their victims are events, and EVENT-02 holds when nothing is under way: decisions of ranks
 # are told with every call.
-@rule(
+@ask_rule(
     "RANKS-29",
-    on=On.RANKS_ASK,
     source="R-MR-02, R-EV-03",
     reference="ranks.settle",
     allowed="victims that were there and are gone, and commits of what is there",
@@ -273,13 +268,11 @@ def what_is_named_is_so(named_falsely: Sequence[tuple[int, str, Prefix]]) -> boo
     return not named_falsely
 
 
-@rule(
+@look_rule(
     "RANKS-30",
-    on=On.RANKS_STEP,
     source="R-MR-02, R-EV-03",
     reference="ranks.evicted",
     allowed="what was there before, but for the victims named",
-    needs=("ranks_view",),
     premise="ranks_holding",
 )
 def what_goes_is_named_as_a_victim(gone_unnamed: Sequence[tuple[int, str, Prefix]]) -> bool:
@@ -291,14 +284,12 @@ def what_goes_is_named_as_a_victim(gone_unnamed: Sequence[tuple[int, str, Prefix
 
 
 # The frame says whether a call may bring a page: this says that the call names it, of windows and states too.
-@rule(
+@look_rule(
     "RANKS-31",
-    on=On.RANKS_STEP,
     source="R-MR-02, R-PFC-02",
     reference="ranks.settle",
     allowed="no pages but those that were there before, and what a commit or a copy named",
     premise="pages_come",
-    needs=("ranks_view",),
 )
 def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Prefix]]) -> bool:
     """A page on a tier of a rank, a window or a state that was not there before MUST have come by what the call names, or
@@ -309,14 +300,12 @@ def pages_come_by_what_is_named(pages_from_nothing: Sequence[tuple[int, str, Pre
 
 
 # Of a plain cache it is seen how much all prefetches hold together: a rank shows what each of them holds.
-@rule(
+@look_rule(
     "RANKS-32",
-    on=On.RANKS_STEP,
     source="R-MR-04, R-MR-08",
     reference="ranks.restorable",
     allowed="all that it took memory for, and storage may have",
     premise="ranks_fetching",
-    needs=("ranks_view",),
 )
 def a_prefetch_keeps_what_it_took(prefetches_cut: Sequence[tuple[int, int, str]]) -> bool:
     """A prefetch that goes on MUST keep the memory that it took, for its pages, its window and its state, as far as

@@ -8,6 +8,7 @@ before anything is taken, and what was taken is given back to the last slot, how
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -108,14 +109,10 @@ GROWTH_SOURCE = "R-SP-13"
 GROWN = (On.SPARSE_GROW, On.REFUSED_SPARSE_GROW)
 HELD = (*GROWN, On.SPARSE_ADMIT, On.SPARSE_READY, On.SPARSE_TRANSFERRED, On.SPARSE_FREE)
 
+growth_rule = partial(rule, source=GROWTH_SOURCE, reference="sparse.grow")
 
-@rule(
-    "SPARSE-52",
-    on=HELD,
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
-    allowed="{sparse_sizes} slots for the rows that decode",
-)
+
+@growth_rule("SPARSE-52", on=HELD, allowed="{sparse_sizes} slots for the rows that decode")
 def a_buffer_is_as_large_as_its_sequence_takes(
     sparse_buffers_after: Mapping[int, Sequence[int]], sparse_sizes: Mapping[int, tuple[int, int]]
 ) -> bool:
@@ -126,11 +123,9 @@ def a_buffer_is_as_large_as_its_sequence_takes(
     return all(least <= len(sparse_buffers_after.get(row, ())) <= most for row, (least, most) in sparse_sizes.items())
 
 
-@rule(
+@growth_rule(
     "SPARSE-53",
     on=HELD,
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
     allowed="distinct slots, beside {sparse_device_after} that are free, out of {sparse_device_all}",
 )
 def no_device_slot_is_in_two_buffers(
@@ -141,13 +136,7 @@ def no_device_slot_is_in_two_buffers(
     return len(set(slots)) == len(slots) and len(slots) + sparse_device_after <= sparse_device_all
 
 
-@rule(
-    "SPARSE-54",
-    on=GROWN,
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
-    allowed="{sparse_buffers_before}, and what was added behind them",
-)
+@growth_rule("SPARSE-54", on=GROWN, allowed="{sparse_buffers_before}, and what was added behind them")
 def what_a_buffer_has_stays_when_it_grows(
     sparse_buffers_before: Mapping[int, Sequence[int]],
     sparse_buffers_after: Mapping[int, Sequence[int]],
@@ -166,11 +155,9 @@ def what_a_buffer_has_stays_when_it_grows(
     return not others and added.get(sparse_row, 0) == sparse_device_before - sparse_device_after
 
 
-@rule(
+@growth_rule(
     "SPARSE-55",
     on=(On.SPARSE_GROW,),
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
     allowed="{sparse_growth} slots fewer than the {sparse_device_before} that were free",
 )
 def growth_takes_what_is_missing(
@@ -193,11 +180,9 @@ def a_refused_growth_takes_nothing(sparse_device_before: Tokens, sparse_device_a
     return sparse_device_before == sparse_device_after
 
 
-@rule(
+@growth_rule(
     "SPARSE-57",
     on=(On.REFUSED_SPARSE_GROW,),
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
     allowed="the newest token's slot: {sparse_device_before} are free, and {sparse_growth} are missing",
 )
 def growth_that_finds_room_is_granted(sparse_device_before: Tokens, sparse_growth: tuple[int, int]) -> bool:
@@ -205,13 +190,7 @@ def growth_that_finds_room_is_granted(sparse_device_before: Tokens, sparse_growt
     return sparse_growth[1] > sparse_device_before
 
 
-@rule(
-    "SPARSE-58",
-    on=(On.SPARSE_GROW,),
-    source=GROWTH_SOURCE,
-    reference="sparse.grow",
-    allowed="the slot at {sparse_newest_place} of the row's buffer",
-)
+@growth_rule("SPARSE-58", on=(On.SPARSE_GROW,), allowed="the slot at {sparse_newest_place} of the row's buffer")
 def the_newest_token_has_the_slot_of_its_place(
     sparse_newest_slot: int,
     sparse_newest_place: int,

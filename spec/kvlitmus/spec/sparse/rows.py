@@ -12,6 +12,7 @@ under ``python -O``.  After a refusal everything is as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -255,14 +256,12 @@ CALLS = (
 )
 """All calls; staging, backups and prompts from peers are requests."""
 
+request_rule = partial(rule, on=(On.SPARSE_REQUEST,), reference="sparse.request")
+refusal_rule = partial(rule, reference="sparse.refusal")
+swap_rule = partial(rule, on=(On.SPARSE_SWAP,), source="R-SP-11", reference="sparse.swap")
 
-@rule(
-    "SPARSE-01",
-    on=(On.SPARSE_REQUEST,),
-    source="R-SP-01",
-    reference="sparse.request",
-    allowed="one slot for each of {sparse_tokens} tokens",
-)
+
+@request_rule("SPARSE-01", source="R-SP-01", allowed="one slot for each of {sparse_tokens} tokens")
 def a_grant_names_one_slot_for_each_token(sparse_granted: Sequence[Slot], sparse_tokens: int) -> bool:
     """A granted request MUST be answered with exactly one slot for each token asked for; with none where it asks for
     none, or for fewer.
@@ -270,14 +269,7 @@ def a_grant_names_one_slot_for_each_token(sparse_granted: Sequence[Slot], sparse
     return len(sparse_granted) == max(0, sparse_tokens)
 
 
-@rule(
-    "SPARSE-02",
-    on=(On.SPARSE_REQUEST,),
-    source="R-SP-03",
-    reference="sparse.request",
-    allowed="{sparse_held} for the first of the tokens",
-    premise="sparse_held",
-)
+@request_rule("SPARSE-02", source="R-SP-03", allowed="{sparse_held} for the first of the tokens", premise="sparse_held")
 def who_asks_again_gets_the_same_slots(sparse_granted: Sequence[Slot], sparse_held: Sequence[Slot]) -> bool:
     """Tokens for which the row has slots MUST be answered with these slots, also those of its last page that nobody has
     asked for before.
@@ -285,11 +277,9 @@ def who_asks_again_gets_the_same_slots(sparse_granted: Sequence[Slot], sparse_he
     return same(sparse_granted[: len(sparse_held)], sparse_held)
 
 
-@rule(
+@request_rule(
     "SPARSE-03",
-    on=(On.SPARSE_REQUEST,),
     source="R-SP-02",
-    reference="sparse.request",
     allowed="whole pages of {sparse_page} slots, each token at its place in one",
     premise="sparse_granted",
 )
@@ -327,11 +317,10 @@ def a_row_is_read_back_whole(sparse_granted: Sequence[Slot], sparse_row_slots: S
     return same(sparse_granted, sparse_row_slots)
 
 
-@rule(
+@refusal_rule(
     "SPARSE-09",
     on=(On.REFUSED_SPARSE_REQUEST,),
     source="R-SP-01",
-    reference="sparse.refusal",
     allowed="{sparse_tokens} slots: nothing stands in the way",
 )
 def what_can_be_granted_is_granted(sparse_refusal: str, sparse_short: bool) -> bool:
@@ -341,11 +330,10 @@ def what_can_be_granted_is_granted(sparse_refusal: str, sparse_short: bool) -> b
     return bool(sparse_refusal) or sparse_short
 
 
-@rule(
+@refusal_rule(
     "SPARSE-12",
     on=ASKED,
     source="R-SP-01, R-SP-04, R-SP-05, R-SP-14; sglang#23606",
-    reference="sparse.refusal",
     allowed="a refusal: {sparse_refusal}",
     premise="sparse_refusal",
 )
@@ -356,11 +344,10 @@ def what_is_asked_wrongly_is_refused(sparse_refusal: str, sparse_refused: bool) 
     return sparse_refused or not sparse_refusal
 
 
-@rule(
+@refusal_rule(
     "SPARSE-13",
     on=ASKED,
     source="R-SP-05",
-    reference="sparse.refusal",
     allowed="a refusal: the row lacks {sparse_missing} pages",
     premise="sparse_short",
 )
@@ -418,35 +405,23 @@ def only_peers_with_equal_pages_are_accepted(sparse_peer_fits: bool, sparse_acce
     return sparse_accepted == sparse_peer_fits
 
 
-@rule(
-    "SPARSE-23",
-    on=(On.SPARSE_SWAP,),
-    source="R-SP-11",
-    reference="sparse.swap",
-    allowed="one place for each of {sparse_wanted}, of the {sparse_room} and the newest token's own",
+@swap_rule(
+    "SPARSE-23", allowed="one place for each of {sparse_wanted}, of the {sparse_room} and the newest token's own"
 )
 def each_wanted_token_has_a_place(sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_room: int) -> bool:
     """Each token that is wanted MUST have exactly one place of the row's buffer."""
     return len(sparse_places) == len(sparse_wanted) and all(0 <= place <= sparse_room for place in sparse_places)
 
 
-@rule(
-    "SPARSE-24",
-    on=(On.SPARSE_SWAP,),
-    source="R-SP-11",
-    reference="sparse.swap",
-    allowed="distinct places for {sparse_wanted}",
-)
+@swap_rule("SPARSE-24", allowed="distinct places for {sparse_wanted}")
 def no_place_holds_two_tokens(sparse_places: Sequence[int]) -> bool:
     """Tokens that are wanted together MUST have distinct places."""
     return len(set(sparse_places)) == len(sparse_places)
 
 
-@rule(
+@swap_rule(
     "SPARSE-25",
-    on=(On.SPARSE_SWAP,),
     source="R-SP-11, R-SP-14",
-    reference="sparse.swap",
     allowed="{sparse_wanted}: the sequence fits into the buffer",
     premise="sparse_fits",
 )
@@ -457,12 +432,8 @@ def a_sequence_that_fits_lies_in_order(
     return not sparse_fits or same(sparse_places, sparse_wanted)
 
 
-@rule(
-    "SPARSE-26",
-    on=(On.SPARSE_SWAP,),
-    source="R-SP-11, R-SP-13",
-    reference="sparse.swap",
-    allowed="place {sparse_room} for token {sparse_newest}, and for no other",
+@swap_rule(
+    "SPARSE-26", source="R-SP-11, R-SP-13", allowed="place {sparse_room} for token {sparse_newest}, and for no other"
 )
 def the_newest_token_has_its_own_place(
     sparse_fits: bool, sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_newest: int, sparse_room: int
@@ -476,14 +447,7 @@ def the_newest_token_has_its_own_place(
     return all((token == sparse_newest) == (place == sparse_room) for token, place in pairs)
 
 
-@rule(
-    "SPARSE-27",
-    on=(On.SPARSE_SWAP,),
-    source="R-SP-11",
-    reference="sparse.swap",
-    allowed="{sparse_kept} as before",
-    premise="sparse_kept",
-)
+@swap_rule("SPARSE-27", allowed="{sparse_kept} as before", premise="sparse_kept")
 def what_is_in_the_buffer_stays(
     sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_kept: Mapping[int, int]
 ) -> bool:
@@ -492,14 +456,7 @@ def what_is_in_the_buffer_stays(
     return all(sparse_kept.get(token, place) == place for token, place in pairs)
 
 
-@rule(
-    "SPARSE-28",
-    on=(On.SPARSE_SWAP,),
-    source="R-SP-11, R-SP-14",
-    reference="sparse.swap",
-    allowed="{sparse_places_due}",
-    premise="sparse_swaps_in",
-)
+@swap_rule("SPARSE-28", source="R-SP-11, R-SP-14", allowed="{sparse_places_due}", premise="sparse_swaps_in")
 def what_is_missing_takes_the_place_used_least_recently(
     sparse_swaps_in: bool, sparse_places: Sequence[int], sparse_places_due: Sequence[int]
 ) -> bool:

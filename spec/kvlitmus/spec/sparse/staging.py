@@ -9,6 +9,7 @@ is said of the slots themselves is what is said of every request for slots (:mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -58,15 +59,10 @@ def sparse_copies_due(state: SparseState, call: SparseCall, answer: SparseDone) 
 
 # Rules
 
+ready_rule = partial(rule, on=(On.SPARSE_READY,), source="R-SP-07", reference="sparse.ready")
 
-@rule(
-    "SPARSE-30",
-    on=(On.SPARSE_READY,),
-    source="R-SP-07",
-    reference="sparse.ready",
-    allowed="rows out of {sparse_copied_rows}",
-    premise="sparse_ready_rows",
-)
+
+@ready_rule("SPARSE-30", allowed="rows out of {sparse_copied_rows}", premise="sparse_ready_rows")
 def only_what_was_copied_is_acknowledged(sparse_ready_rows: Sequence[int], sparse_copied_rows: Sequence[int]) -> bool:
     """A row MUST NOT be acknowledged before its copy has ended, twice, or after it was given back: its request would decode
     from slots that nothing was written to.
@@ -76,24 +72,14 @@ def only_what_was_copied_is_acknowledged(sparse_ready_rows: Sequence[int], spars
     )
 
 
-@rule(
-    "SPARSE-31",
-    on=(On.SPARSE_READY,),
-    source="R-SP-07",
-    reference="sparse.ready",
-    allowed="the first of {sparse_order}, by the profile's copy_acks",
-    premise="sparse_ready_rows",
-)
+@ready_rule("SPARSE-31", allowed="the first of {sparse_order}, by the profile's copy_acks", premise="sparse_ready_rows")
 def rows_are_acknowledged_in_order(sparse_ready_rows: Sequence[int], sparse_order: Sequence[int]) -> bool:
     """Rows MUST be acknowledged in the order in which they were staged, also where a later copy ended first, unless the profile says that copies are acknowledged in any order."""
     return same(sparse_ready_rows, sparse_order[: len(sparse_ready_rows)])
 
 
-@rule(
+@ready_rule(
     "SPARSE-32",
-    on=(On.SPARSE_READY,),
-    source="R-SP-07",
-    reference="sparse.ready",
     allowed="the first of {sparse_waiting}, if it is one of {sparse_copied_rows}",
     premise="sparse_copied_rows",
 )

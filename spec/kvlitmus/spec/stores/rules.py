@@ -15,11 +15,16 @@ mix-up of keys, positions or ranks shows in the bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import Strength, rule
 from kvlitmus.spec.stores.facts import CORRUPT, SHORT, STRANGE, UNSEEN, Read, misread
 from kvlitmus.spec.stores.state import Entry
+
+get_rule = partial(rule, on=(On.STORE_GET,), reference="stores.get")
+damage_rule = partial(get_rule, needs=("store_faults",), premise="store_damaged")
+put_rule = partial(rule, reference="stores.put")
 
 
 @rule(
@@ -51,11 +56,9 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
     return store_asked == store_answered
 
 
-@rule(
+@get_rule(
     "STORE-03",
-    on=(On.STORE_GET,),
     source="R-L3-02, R-L3-03",
-    reference="stores.get",
     allowed="for each key none, or one of the values put under it",
     premise="store_found",
 )
@@ -64,11 +67,9 @@ def a_get_returns_what_was_put_under_its_key(store_reads: Sequence[Read]) -> boo
     return not any(misread(one) and not one.known.damage and one.got not in one.foreign for one in store_reads)
 
 
-@rule(
+@get_rule(
     "STORE-04",
-    on=(On.STORE_GET,),
     source="R-L3-02",
-    reference="stores.get",
     allowed="bytes wherever an object is there, by the profile's store_room",
     premise="store_expected",
 )
@@ -77,13 +78,7 @@ def what_was_put_is_found(store_reads: Sequence[Read]) -> bool:
     return not any(one.got is None and one.known.there is True and not one.known.damage for one in store_reads)
 
 
-@rule(
-    "STORE-05",
-    on=(On.STORE_GET,),
-    source="R-L3-02",
-    reference="stores.get",
-    allowed="none for every key that is not there",
-)
+@get_rule("STORE-05", source="R-L3-02", allowed="none for every key that is not there")
 def what_is_not_there_is_a_miss(store_reads: Sequence[Read]) -> bool:
     """A get of a key under which nothing was put, or nothing since the store was cleared, MUST answer none."""
     return all(one.got is None or one.known.there is not False or one.got in one.foreign for one in store_reads)
@@ -105,29 +100,15 @@ def a_second_put_does_as_declared(store_reads: Sequence[Read]) -> bool:
     return all(one.got is None or one.got == one.known.due for one in decided)
 
 
-@rule(
-    "STORE-07",
-    on=(On.STORE_GET,),
-    needs=("store_faults",),
-    source="R-L3-08; sglang#39269",
-    reference="stores.get",
-    allowed="none, or a whole value, where the object was cut short",
-    premise="store_damaged",
+@damage_rule(
+    "STORE-07", source="R-L3-08; sglang#39269", allowed="none, or a whole value, where the object was cut short"
 )
 def a_short_object_is_a_miss(store_reads: Sequence[Read]) -> bool:
     """An object of which a part is missing MUST be a miss: no part of it is returned, and nothing filled up."""
     return not any(misread(one) and one.known.damage in SHORT for one in store_reads)
 
 
-@rule(
-    "STORE-08",
-    on=(On.STORE_GET,),
-    needs=("store_faults",),
-    source="R-L3-08",
-    reference="stores.get",
-    allowed="none, or a whole value, where the object was changed",
-    premise="store_damaged",
-)
+@damage_rule("STORE-08", source="R-L3-08", allowed="none, or a whole value, where the object was changed")
 def a_corrupt_object_is_a_miss(store_reads: Sequence[Read], store_checks: str) -> bool:
     """An object that has all its bytes, but not those that were put under its key, MUST be a miss, unless the store
     declares that it looks at the length alone.
@@ -135,15 +116,12 @@ def a_corrupt_object_is_a_miss(store_reads: Sequence[Read], store_checks: str) -
     return store_checks == "length" or not any(misread(one) and one.known.damage in CORRUPT for one in store_reads)
 
 
-@rule(
+@damage_rule(
     "STORE-09",
-    on=(On.STORE_GET,),
     strength=Strength.SHOULD,
-    needs=("store_faults",),
     source="R-L3-08, H-11",
     reference="stores.put",
     allowed="a value put after the damage",
-    premise="store_damaged",
 )
 def a_damaged_object_can_be_replaced(store_reads: Sequence[Read], store_checks: str) -> bool:
     """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
@@ -221,11 +199,10 @@ def a_miss_leaves_its_buffer_alone(
     return True
 
 
-@rule(
+@put_rule(
     "STORE-14",
     on=(On.STORE_CRASH, On.STORE_RACE),
     source="R-L3-07, H-10; sglang#39269",
-    reference="stores.put",
     allowed="none, or one whole value",
 )
 def no_reader_sees_half_an_object(
@@ -256,11 +233,10 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     return not store_left
 
 
-@rule(
+@put_rule(
     "STORE-17",
     on=(On.STORE_PUT,),
     source="design",
-    reference="stores.put",
     allowed="all stored, but for keys out of the ordinary, by the profile's store_room",
 )
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
@@ -283,14 +259,10 @@ def an_odd_key_names_nothing_but_itself(store_odd_reads: Sequence[Read]) -> bool
     return all(one.known.there is not True if one.got is None else not misread(one) for one in store_odd_reads)
 
 
-@rule(
+@damage_rule(
     "STORE-19",
-    on=(On.STORE_GET,),
-    needs=("store_faults",),
     source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",
-    reference="stores.get",
     allowed="none, or a whole value, where something else lies",
-    premise="store_damaged",
 )
 def what_is_no_object_is_a_miss(store_reads: Sequence[Read], store_checks: str) -> bool:
     """What lies in an object's place and isn't one MUST be a miss: far more bytes than a page has, a folder, a pipe, a

@@ -11,6 +11,7 @@ these backups are judged before the call, as having ended, and the others after 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -216,14 +217,15 @@ EVICTS = (
 )
 """The calls that may evict from the device."""
 
+begun_rule = partial(rule, reference="prefix.components.writes.perform")
+
 
 # BACKUP-02 speaks of pages of a path; a backup here is for a boundary, and each call may begin one.
-@rule(
+@begun_rule(
     "COMP-53",
     on=CALLS,
     needs=WRITES,
     source="R-WB-01, R-WB-02",
-    reference="prefix.components.writes.perform",
     allowed="with {component_policy} none of other prefixes than it says",
 )
 def a_backup_begins_by_itself_when_the_policy_says(
@@ -238,12 +240,11 @@ def a_backup_begins_by_itself_when_the_policy_says(
 
 
 # New of components: a boundary is backed up whole.
-@rule(
+@begun_rule(
     "COMP-54",
     on=CALLS,
     needs=WRITES,
     source="R-WB-03, R-SWA-08, R-MA-07",
-    reference="prefix.components.writes.perform",
     allowed="boundaries that the device can have for every component",
 )
 def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collection[int]) -> bool:
@@ -252,12 +253,11 @@ def a_backup_is_of_a_boundary_of_the_device(component_begun_of_nothing: Collecti
 
 
 # BACKUP-01 speaks of pages of a path; here the last boundary is due, of every component.
-@rule(
+@begun_rule(
     "COMP-55",
     on=On.COMPONENT_INSERT,
     needs=(*WRITES, "component_host_counters"),
     source="R-WB-01, R-SWA-08, R-MA-07",
-    reference="prefix.components.writes.perform",
     allowed="a backup of the boundary that is due, or that it was refused",
 )
 def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int]) -> bool:
@@ -270,12 +270,11 @@ def what_an_insert_makes_due_is_backed_up(component_due_missed: Collection[int])
 
 
 # New of components: what leaves the device may be what another component needs there.
-@rule(
+@begun_rule(
     "COMP-56",
     on=EVICTS,
     needs=(*WRITES, "component_view", "component_host_view"),
     source="R-WB-01, R-SWA-07, R-MA-03",
-    reference="prefix.components.writes.perform",
     allowed="boundaries for which the host has no room",
 )
 def write_back_loses_no_boundary_that_the_host_has_room_for(component_lost: Collection[Name]) -> bool:

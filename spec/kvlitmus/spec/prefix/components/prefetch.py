@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -221,13 +222,14 @@ def component_fetch_end_due(setting: Setting, component_fetch: Fetch, call: Comm
 
 ASKED = (On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH)
 
+reserve_rule = partial(rule, reference="prefix.components.prefetch.prefetch")
+
 
 # FETCH-03 counts pages of one pool; a length here goes by the steps between boundaries of all components.
-@rule(
+@reserve_rule(
     "COMP-20",
     on=On.COMPONENT_PREFETCH,
     source="R-MA-05; sglang#26945",
-    reference="prefix.components.prefetch.prefetch",
     allowed="a multiple of {component_fetch_step} units, from {component_fetch_least} to {component_fetch_full}",
 )
 def a_prefetch_takes_whole_steps_behind_its_anchor(
@@ -241,11 +243,10 @@ def a_prefetch_takes_whole_steps_behind_its_anchor(
 
 
 # New of components: by its shape each needs another amount for the same length.
-@rule(
+@reserve_rule(
     "COMP-21",
     on=On.COMPONENT_PREFETCH,
     source="R-SC-02, R-SWA-02, R-MA-05; sglang#26945, sglang#27264",
-    reference="prefix.components.prefetch.prefetch",
     allowed="{component_fetch_needs}",
 )
 def a_prefetch_reserves_what_each_component_needs(
@@ -261,12 +262,11 @@ def a_prefetch_reserves_what_each_component_needs(
 
 
 # FETCH-03 knows one pool; here all of them grant, or none, and the KV alone is cut short.
-@rule(
+@reserve_rule(
     "COMP-22",
     on=ASKED,
     needs=("component_counters",),
     source="R-SC-02, R-MA-05, R-SWA-02; sglang#26945",
-    reference="prefix.components.prefetch.prefetch",
     allowed="{component_fetch_length_due} units; 0: a refusal",
 )
 def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fetch_length_due: int) -> bool:
@@ -278,12 +278,11 @@ def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fet
 
 
 # FETCH-03 knows one pool; room is made here in each, for what each shape needs.
-@rule(
+@reserve_rule(
     "COMP-23",
     on=ASKED,
     needs=("component_counters",),
     source="R-SWA-02, R-MA-05; sglang#26945",
-    reference="prefix.components.prefetch.prefetch",
     allowed="an eviction first; in {component_fetch_spared} there was more to be had",
 )
 def a_prefetch_makes_room_before_it_takes_less(component_fetch_spared: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.actions import calls_on
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
@@ -316,6 +317,8 @@ REFUSED = (On.REFUSED_COMPONENT_START, On.REFUSED_COMPONENT_GROW)
 CALLS = tuple([one for one in EVERY if one not in (*GRANTED, *REFUSED, On.COMPONENT_FINISH)])
 """All of them but those of requests."""
 
+look_rule = partial(rule, on=EVERY, needs=LOOKED_AT)
+
 
 @rule(
     "COMP-10",
@@ -381,10 +384,8 @@ def no_more_is_evicted_than_is_asked_for(
 
 
 # FRAME-01 has no call where a request gives back what its window has left behind.
-@rule(
+@look_rule(
     "COMP-15",
-    on=EVERY,
-    needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06, R-WB-05",
     reference="prefix.components.tree.insert",
     allowed="only what an insert, a commit, a copy or a request brings, where it brings it",
@@ -398,10 +399,8 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
 
 
 # FRAME-01 knows nothing that goes with an entry of another component.
-@rule(
+@look_rule(
     "COMP-16",
-    on=EVERY,
-    needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-EV-08",
     reference="prefix.components.tree.evict",
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
@@ -414,10 +413,8 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
     return not component_vanished
 
 
-@rule(
+@look_rule(
     "COMP-19",
-    on=EVERY,
-    needs=LOOKED_AT,
     source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08, R-HT-02",
     reference="prefix.components.tree.evict",
     allowed="entries of other components only beside KV",

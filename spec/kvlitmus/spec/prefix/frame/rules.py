@@ -9,6 +9,7 @@ other parts say: they govern the cells of the table, the frame guards the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.spec.law.actions import ACTIONS, Group
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
@@ -89,87 +90,47 @@ def odd_with_storage(look: Look, tiers_seen: TierSeen) -> Sequence[Effect]:
 
 # Rules
 
+frame_rule = partial(rule, on=EVERY, source=FRAME_PROBLEM, allowed=_UNCHANGED)
+below_rule = partial(frame_rule, reference="prefix.perform.perform_tiered")
 
-@rule(
-    "FRAME-01", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="prefix.perform.flat", allowed=_UNCHANGED
-)
+
+@frame_rule("FRAME-01", needs=("inspect",), reference="prefix.perform.flat")
 def the_device_changes_for_a_cause(odd_on_device: Sequence[Effect]) -> bool:
     """A page MUST come to the device, leave it, or move on it only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_on_device
 
 
-@rule(
-    "FRAME-02", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="prefix.perform.flat", allowed=_UNCHANGED
-)
+@frame_rule("FRAME-02", needs=("inspect",), reference="prefix.perform.flat")
 def the_free_list_changes_for_a_cause(odd_in_pool: Sequence[Effect]) -> bool:
     """A page MUST leave the free list of the device, or come to it, only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_in_pool
 
 
-@rule(
-    "FRAME-03",
-    on=EVERY,
-    needs=("tiers",),
-    source=FRAME_PROBLEM,
-    reference="prefix.perform.perform_tiered",
-    allowed=_UNCHANGED,
-    premise="host_usable",
-)
+@below_rule("FRAME-03", needs=("tiers",), premise="host_usable")
 def the_host_changes_for_a_cause(odd_on_host: Sequence[Effect]) -> bool:
     """A host copy MUST appear, vanish, or move only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_on_host
 
 
-@rule(
-    "FRAME-04",
-    on=EVERY,
-    needs=("tiers",),
-    source=FRAME_PROBLEM,
-    reference="prefix.perform.perform_tiered",
-    allowed=_UNCHANGED,
-    premise="host_usable",
-)
+@below_rule("FRAME-04", needs=("tiers",), premise="host_usable")
 def the_free_list_of_the_host_changes_for_a_cause(odd_in_host_pool: Sequence[Effect]) -> bool:
     """A page MUST leave the free list of the host, or come to it, only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_in_host_pool
 
 
-@rule(
-    "FRAME-05",
-    on=EVERY,
-    needs=("tiers", "steps"),
-    source=FRAME_PROBLEM,
-    reference="prefix.perform.perform_tiered",
-    allowed=_UNCHANGED,
-    premise="hosted",
-)
+@below_rule("FRAME-05", needs=("tiers", "steps"), premise="hosted")
 def the_host_is_protected_for_a_cause(odd_pins: Sequence[Effect]) -> bool:
     """A host copy MUST be protected more often, or less often, only where the table of actions lets the call do that, and for a job or a prefetch that began or ended."""
     return not odd_pins
 
 
-@rule(
-    "FRAME-06",
-    on=EVERY,
-    needs=("tiers", "steps"),
-    source=FRAME_PROBLEM,
-    reference="prefix.perform.perform_tiered",
-    allowed=_UNCHANGED,
-    premise="host_usable",
-)
+@below_rule("FRAME-06", needs=("tiers", "steps"), premise="host_usable")
 def jobs_begin_go_on_and_end_for_a_cause(odd_jobs: Sequence[Effect]) -> bool:
     """A job MUST begin, go on, or end only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_jobs
 
 
-@rule(
-    "FRAME-07",
-    on=EVERY,
-    needs=("tiers", "lifecycle", "steps"),
-    source=FRAME_PROBLEM,
-    reference="prefix.perform.perform_tiered",
-    allowed=_UNCHANGED,
-)
+@below_rule("FRAME-07", needs=("tiers", "lifecycle", "steps"))
 def storage_is_used_for_a_cause(odd_with_storage: Sequence[Effect]) -> bool:
     """Storage MUST be asked, read, or written only where the table of actions lets the call do that."""
     return not odd_with_storage

@@ -14,6 +14,7 @@ that a reader has: one prefix must have one name, whoever computes it, and one n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job
@@ -291,6 +292,9 @@ def owed_missed(below_before: Tiers, below: Tiers, tiers_seen: TierSeen) -> Sequ
 INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 """The calls that insert."""
 
+put_rule = partial(rule, reference="prefix.put.accepted")
+tick_rule = partial(rule, on=(On.TICK,), reference="prefix.backup.used")
+
 
 @rule(
     "BACKUP-01",
@@ -358,37 +362,19 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> boo
     return not many_prefixes
 
 
-@rule(
-    "BACKUP-06",
-    needs=("lifecycle", "data"),
-    source="R-BK-01",
-    reference="prefix.put.accepted",
-    premise="storage_puts",
-)
+@put_rule("BACKUP-06", needs=("lifecycle", "data"), source="R-BK-01", premise="storage_puts")
 def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
     """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
     return not put_wrong
 
 
-@rule(
-    "BACKUP-07",
-    needs=("lifecycle", "steps"),
-    source="R-BK-04",
-    reference="prefix.put.accepted",
-    premise="refused_by_storage",
-)
+@put_rule("BACKUP-07", needs=("lifecycle", "steps"), source="R-BK-04", premise="refused_by_storage")
 def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bool:
     """A put MUST go in prefix order and write nothing behind a page that storage refused."""
     return not put_after_failure
 
 
-@rule(
-    "BACKUP-08",
-    needs=("lifecycle", "steps", "data"),
-    source="R-BK-01, R-BK-05; H-16",
-    reference="prefix.put.accepted",
-    premise="storage_puts",
-)
+@put_rule("BACKUP-08", needs=("lifecycle", "steps", "data"), source="R-BK-01, R-BK-05; H-16", premise="storage_puts")
 def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> bool:
     """A put that met no refusal MUST have given all of its pages to storage."""
     return not put_missing
@@ -408,13 +394,11 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     return not unstored
 
 
-@rule(
+@tick_rule(
     "BACKUP-11",
-    on=(On.TICK,),
     strength=Strength.SHOULD,
     needs=("lifecycle", "data"),
     source="R-BK-01, R-BK-04; H-60",
-    reference="prefix.backup.used",
     premise="hosted_and_used",
 )
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
@@ -426,27 +410,15 @@ def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name])
     return not owed_missed
 
 
-@rule(
-    "BACKUP-12",
-    on=(On.TICK,),
-    source="R-WB-01, R-WB-03",
-    reference="prefix.backup.used",
-    allowed="a backup of {due_at_the_tick} under way",
-    premise="paths_waiting",
+@tick_rule(
+    "BACKUP-12", source="R-WB-01, R-WB-03", allowed="a backup of {due_at_the_tick} under way", premise="paths_waiting"
 )
 def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bool:
     """Where the profile lets backups wait for the next tick, this tick MUST begin those of all pages that insertions since the last one have made due, if the host has room for all of them."""
     return not due_at_the_tick
 
 
-@rule(
-    "BACKUP-13",
-    on=(On.TICK,),
-    source="R-WB-01, R-WB-02",
-    reference="prefix.backup.used",
-    allowed="no backup of {backed_at_the_tick}",
-    premise="backups_begun",
-)
+@tick_rule("BACKUP-13", source="R-WB-01, R-WB-02", allowed="no backup of {backed_at_the_tick}", premise="backups_begun")
 def a_tick_backs_up_only_what_is_due(backed_at_the_tick: Sequence[Name]) -> bool:
     """Where the profile lets backups wait for the next tick, a tick MUST NOT begin the backup of a page that no insertion since the last one has made due, unless a copy of it failed."""
     return not backed_at_the_tick

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import cast
 
 from kvlitmus.spec.interface import Begun, Hit
@@ -205,14 +206,12 @@ def remembered(then: State, setting: Setting, call: PlainCall, answer: object, a
 
 # Rules
 
+event_rule = partial(rule, needs=("events",), reference="prefix.event.changes")
+stored_rule = partial(event_rule, source="R-EVT-01", premise="stored_events")
+found_rule = partial(event_rule, source="R-EVT-02", reference="prefix.event.cached_changes", on=LOOKUPS)
 
-@rule(
-    "EVENT-01",
-    needs=("events",),
-    source="R-EVT-01",
-    reference="prefix.event.changes",
-    premise="events_told",
-)
+
+@event_rule("EVENT-01", source="R-EVT-01", premise="events_told")
 def events_make_sense(odd_events: Sequence[object]) -> bool:
     """An event MUST name a page that was told before or whose parent was, with the page's own units. It MUST NOT remove
     what isn't there.
@@ -220,12 +219,10 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     return not odd_events
 
 
-@rule(
+@event_rule(
     "EVENT-02",
     on=(On.SETTLED, On.QUIET_TICK, On.FLAT_CALL),
-    needs=("events",),
     source="R-EVT-02; map §4.12",
-    reference="prefix.event.changes",
     allowed="exactly what is on the device, as listeners read it by the profile's event_copies",
     premise="told_device",
 )
@@ -237,91 +234,43 @@ def events_tell_what_the_device_has(told_device: AbstractSet[Name], device_latel
     return told_device in device_lately
 
 
-@rule(
-    "EVENT-03",
-    on=(On.SETTLED, On.QUIET_TICK),
-    needs=("events",),
-    source="R-EVT-02; H-34",
-    reference="prefix.event.changes",
-    premise="told_host",
-)
+@event_rule("EVENT-03", on=(On.SETTLED, On.QUIET_TICK), source="R-EVT-02; H-34", premise="told_host")
 def events_tell_what_the_host_has(told_host: AbstractSet[Name], host_lately: Sequence[AbstractSet[Name]]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host, or were after one of the last calls, as far as the profile lets events lag."""
     return told_host in host_lately
 
 
-@rule(
-    "EVENT-04",
-    needs=("events",),
-    source="R-EVT-01",
-    reference="prefix.event.changes",
-    allowed="each copy told once, by the profile's event_copies",
-    premise="stored_events",
-)
+@stored_rule("EVENT-04", allowed="each copy told once, by the profile's event_copies")
 def a_copy_is_told_once(told_again: Sequence[str]) -> bool:
     """Where the profile says that copies count, a page MUST NOT be told as stored on a tier more often than it has copies there."""
     return not told_again
 
 
-@rule(
-    "EVENT-05",
-    needs=("events",),
-    source="R-EVT-01",
-    reference="prefix.event.changes",
-    premise="stored_events",
-)
+@stored_rule("EVENT-05")
 def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
     """What a page is called in events MUST NOT be another page's name as long as that one is on any tier by the events."""
     return not told_renamed
 
 
-@rule(
-    "EVENT-06",
-    needs=("events",),
-    source="R-EVT-01",
-    reference="prefix.event.changes",
-    premise="stored_events",
-)
+@stored_rule("EVENT-06")
 def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
     """An event of a stored page MUST name the namespace of the page before it."""
     return not told_strays
 
 
-@rule(
-    "EVENT-07",
-    needs=("events",),
-    source="R-EVT-01",
-    reference="prefix.event.changes",
-    premise="stored_events",
-)
+@stored_rule("EVENT-07")
 def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
     """A page MUST NOT be told as stored while the page before it is on no tier by the events before."""
     return not told_orphans
 
 
-@rule(
-    "EVENT-08",
-    on=LOOKUPS,
-    needs=("events",),
-    source="R-EVT-02",
-    reference="prefix.event.cached_changes",
-    allowed="at most {told_length} units",
-    premise="match_length",
-)
+@found_rule("EVENT-08", allowed="at most {told_length} units", premise="match_length")
 def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
     """Each page that a match on a flat cache covers MUST be there by the events before it."""
     return match_length <= told_length
 
 
-@rule(
-    "EVENT-09",
-    on=LOOKUPS,
-    needs=("events",),
-    source="R-EVT-02",
-    reference="prefix.event.cached_changes",
-    allowed="at least {told_least} units",
-    premise="told_length",
-)
+@found_rule("EVENT-09", allowed="at least {told_least} units", premise="told_length")
 def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
     """A match on a flat cache MUST cover what is there by the events before it, as far as the profile lets it."""
     return match_length >= told_least

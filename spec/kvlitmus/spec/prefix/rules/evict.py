@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.law.actions import What
@@ -218,12 +219,13 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
 
 # Rules
 
+victim_rule = partial(rule, reference="prefix.perform.least_valuable")
 
-@rule(
+
+@victim_rule(
     "EVICT-01",
     on=(On.EVICT,),
     source="R-EV-01; sglang#5499",
-    reference="prefix.perform.least_valuable",
     allowed="at least min({asked}, {unlocked_before}) slots freed",
     premise="unlocked_before",
 )
@@ -232,23 +234,16 @@ def an_eviction_frees_what_was_asked_if_it_can(asked: Tokens, unlocked_before: T
     return freed_slots >= min(asked, unlocked_before)
 
 
-@rule(
-    "EVICT-02",
-    on=(On.EVICT,),
-    source="R-EV-01; sglang#4989",
-    reference="prefix.perform.least_valuable",
-    allowed="the number of slots that became free",
-)
+@victim_rule("EVICT-02", on=(On.EVICT,), source="R-EV-01; sglang#4989", allowed="the number of slots that became free")
 def an_eviction_reports_what_it_freed(told_units: Tokens, freed_slots: Tokens) -> bool:
     """An eviction MUST report exactly the number of slots that became free."""
     return told_units == freed_slots
 
 
-@rule(
+@victim_rule(
     "EVICT-03",
     on=(On.EVICT, On.EVICT_HOST),
     source="R-EV-01, R-EV-07; map §4.7",
-    reference="prefix.perform.least_valuable",
     allowed="victims outside {spared}",
     premise="spared",
 )
@@ -259,11 +254,10 @@ def an_eviction_spares_what_is_protected(evicted: AbstractSet[Name], spared: Abs
     return evicted.isdisjoint(spared)
 
 
-@rule(
+@victim_rule(
     "EVICT-04",
     on=(On.EVICT, On.EVICT_HOST),
     source="R-EV-01, R-EV-07, R-EV-09; map §4.7, vllm#4764",
-    reference="prefix.perform.least_valuable",
     allowed="the free list grown by exactly the pages of {evicted}",
     premise="evicted",
 )
@@ -307,13 +301,12 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     return not needless
 
 
-@rule(
+@victim_rule(
     "EVICT-07",
     kind=Kind.HISTORY,
     on=(On.AGAIN,),
     strength=Strength.SHOULD,
     source="R-EV-03",
-    reference="prefix.perform.least_valuable",
     allowed="the victims of the first cache: {victims}",
     premise="victims",
 )

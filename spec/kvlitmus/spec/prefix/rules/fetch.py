@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.interface import tiers as answers
@@ -325,15 +326,11 @@ def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 BACKGROUND = (On.QUERY, On.FETCH, On.ZOMBIE, On.PUT, On.COPIED, On.FAILED_COPY, On.PREFETCH_TICK)
 """What goes on while nobody calls: each kind of job that is advanced, and the tick, unless that takes host memory."""
 
+submit_rule = partial(rule, on=(On.PREFETCH, On.REFUSED_PREFETCH), reference="prefix.fetch.submit")
+commit_rule = partial(rule, on=(On.POLL, On.COMMIT), reference="prefix.fetch.commit")
 
-@rule(
-    "FETCH-01",
-    on=(On.PREFETCH, On.REFUSED_PREFETCH),
-    source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
-    reference="prefix.fetch.submit",
-    allowed="refused: {gate}",
-    premise="gate",
-)
+
+@submit_rule("FETCH-01", source="R-PF-01, R-PF-04, R-PF-11, R-PF-12", allowed="refused: {gate}", premise="gate")
 def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
     """A prefetch MUST be refused without storage, below the threshold, at the rate limit, and, where the profile says so, while one of the same request is under way."""
     return not (gate and begun)
@@ -347,12 +344,10 @@ def a_shut_gate_has_no_side_effect(
     return not (tree_changed or taken or pins_changed or jobs_begun)
 
 
-@rule(
+@submit_rule(
     "FETCH-03",
-    on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("host",),
     source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; sglang#16370, H-01, H-03",
-    reference="prefix.fetch.submit",
     allowed="{reservable} units",
 )
 def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Tokens) -> bool:
@@ -360,14 +355,7 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
     return fetch_asked == reservable
 
 
-@rule(
-    "FETCH-04",
-    on=(On.PREFETCH, On.REFUSED_PREFETCH),
-    source="R-PF-07, R-PF-08",
-    reference="prefix.fetch.submit",
-    allowed="{fetch_asked} units more in flight",
-    premise="begun",
-)
+@submit_rule("FETCH-04", source="R-PF-07, R-PF-08", allowed="{fetch_asked} units more in flight", premise="begun")
 def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, taken: Tokens) -> bool:
     """A prefetch that begins MUST hold as much host memory as it set out to read, and one that is refused none."""
     return taken == (fetch_asked if begun else 0)
@@ -460,14 +448,7 @@ def a_request_waits_as_the_stop_policy_says(said_yes: bool, stop_allowed: Sequen
     return said_yes in stop_allowed
 
 
-@rule(
-    "FETCH-12",
-    on=(On.POLL, On.COMMIT),
-    source="R-PFC-01, R-PFC-06",
-    reference="prefix.fetch.commit",
-    allowed="at most {commit_range}",
-    premise="came_by_commits",
-)
+@commit_rule("FETCH-12", source="R-PFC-01, R-PFC-06", allowed="at most {commit_range}", premise="came_by_commits")
 def a_commit_adds_nothing_but_what_was_fetched(
     came_by_commits: AbstractSet[Name], commit_range: frozenset[Name]
 ) -> bool:
@@ -475,13 +456,7 @@ def a_commit_adds_nothing_but_what_was_fetched(
     return came_by_commits <= commit_range
 
 
-@rule(
-    "FETCH-13",
-    on=(On.POLL, On.COMMIT),
-    source="R-PFC-01, R-PFC-09",
-    reference="prefix.fetch.commit",
-    premise="commit_range",
-)
+@commit_rule("FETCH-13", source="R-PFC-01, R-PFC-09", premise="commit_range")
 def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     """After a commit every page that was fetched MUST be in the tree, unless it would hang below a page without a host copy."""
     return not commit_missing

@@ -13,6 +13,7 @@ under that name poisons it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.law.on import On
@@ -131,15 +132,14 @@ def hashing_raised(answer: tuple[str, ...] | Raised) -> bool:
 
 # Rules
 
+hash_rule = partial(rule, reference="prefix.hashing.page_hashes")
+scheme_rule = partial(hash_rule, on=(On.PAGE_HASHES,), needs=("scheme",), premise="hashes")
 
-@rule(
+
+@scheme_rule(
     "HASH-01",
-    on=(On.PAGE_HASHES,),
-    needs=("scheme",),
     source="R-HASH-01, R-HASH-02; vllm#12621, sglang#17193",
-    reference="prefix.hashing.page_hashes",
     allowed="SHA-256 of the scheme's tag, the page before (raw) and the units of {page_units}, 4 bytes per token",
-    premise="hashes",
 )
 def a_page_hash_covers_the_page_before_and_its_own_units(
     hashes: Sequence[str],
@@ -163,11 +163,10 @@ def a_page_hash_covers_the_page_before_and_its_own_units(
     return True
 
 
-@rule(
+@hash_rule(
     "HASH-02",
     on=(On.PAGE_HASHES,),
     source="R-HASH-02; kvcached#451",
-    reference="prefix.hashing.page_hashes",
     allowed="{hashed_length} // {units_per_page} hashes",
 )
 def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: Tokens, units_per_page: int) -> bool:
@@ -175,15 +174,7 @@ def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: 
     return len(hashes) == hashed_length // units_per_page
 
 
-@rule(
-    "HASH-03",
-    on=(On.PAGE_HASHES,),
-    needs=("scheme",),
-    source="R-HASH-01; vllm#12621, LMCache#3301",
-    reference="prefix.hashing.page_hashes",
-    allowed="64 lower-case hex digits each",
-    premise="hashes",
-)
+@scheme_rule("HASH-03", source="R-HASH-01; vllm#12621, LMCache#3301", allowed="64 lower-case hex digits each")
 def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     """Under a scheme that is known, a page hash MUST be written as 64 lower-case hex digits: nothing of the digest is cut
     off, and names are compared as text.
@@ -191,11 +182,10 @@ def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     return all(ordinary(one) for one in hashes)
 
 
-@rule(
+@hash_rule(
     "HASH-04",
     on=(On.HASH_PAIR,),
     source="R-HASH-03; sglang#17265",
-    reference="prefix.hashing.page_hashes",
     allowed="the same hashes for the first {common_pages} pages, and different ones after them",
     premise="common_pages",
 )
@@ -207,11 +197,10 @@ def two_keys_share_the_hashes_of_their_common_pages(
     return same(hashes[:common_pages], other_hashes[:common_pages]) and not any(alike[common_pages:])
 
 
-@rule(
+@hash_rule(
     "HASH-05",
     on=(On.HASH_PIECES,),
     source="R-HASH-02; vllm#58119",
-    reference="prefix.hashing.page_hashes",
     allowed="the hashes of the key in one piece: {hashes}",
     premise="hashes",
 )
@@ -235,14 +224,11 @@ def namespaces_share_no_hash(hashes: Sequence[str], other_hashes: Sequence[str])
     return set(hashes).isdisjoint(other_hashes)
 
 
-@rule(
+@scheme_rule(
     "HASH-07",
-    on=(On.PAGE_HASHES,),
-    needs=("scheme",),
     source="R-HASH-04",
     reference="prefix.hashing.chain_start",
     allowed="a first page that follows the seed of the namespace",
-    premise="hashes",
 )
 def a_named_namespace_begins_with_its_seed(
     hashes: Sequence[str],
@@ -260,11 +246,10 @@ def a_named_namespace_begins_with_its_seed(
     return hashes[0].lower() == hash_function(scheme.page_message(chain_start, page_units[0])).hex()
 
 
-@rule(
+@hash_rule(
     "HASH-08",
     on=(On.PAGE_HASHES, On.HASH_REFUSAL),
     source="R-HASH-07",
-    reference="prefix.hashing.page_hashes",
     allowed="an error if and only if a token is outside [0, 2**32)",
 )
 def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> bool:
@@ -272,11 +257,10 @@ def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> b
     return hashing_raised == (not hashable)
 
 
-@rule(
+@hash_rule(
     "HASH-09",
     on=(On.HASHED,),
     source="R-HASH-03, R-HASH-04; sglang#26747",
-    reference="prefix.hashing.page_hashes",
     allowed="names that no other prefix has, in any namespace",
     premise="hashes",
 )
@@ -290,12 +274,11 @@ def a_name_stands_for_one_prefix(
     return all(known.setdefault(name, prefix) == prefix for name, prefix in zip(hashes, hashed_prefixes, strict=False))
 
 
-@rule(
+@hash_rule(
     "HASH-10",
     on=(On.HASHED,),
     strength=Strength.SHOULD,
     source="R-HASH-03; sglang#17193, kvcached#451",
-    reference="prefix.hashing.page_hashes",
     allowed="names that no page of another size, or of the other kind of units, has",
 )
 def a_name_stands_for_one_page_size_and_kind_of_units(hashes: Sequence[str], hashes_elsewhere: frozenset[str]) -> bool:

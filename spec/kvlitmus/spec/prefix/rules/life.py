@@ -8,6 +8,7 @@ or counted any more, and every request that waited can go on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
@@ -93,6 +94,8 @@ def told_before_reset(below_before: Tiers, call: TellLoaded) -> bool:
 
 # Rules
 
+settled_rule = partial(rule, on=(On.SETTLED,), reference="prefix.life.tick")
+
 
 @rule("LIFE-01", on=(On.RESET,), needs=("tiers",), source="R-LIFE-01; H-04", reference="prefix.life.reset")
 def a_reset_hierarchy_is_as_new(
@@ -143,7 +146,7 @@ def a_detach_ends_all_work_with_storage(storage_work: Sequence[str]) -> bool:
     return not storage_work
 
 
-@rule("LIFE-06", on=(On.SETTLED,), source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40", reference="prefix.life.tick")
+@settled_rule("LIFE-06", source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40")
 def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     """Fourteen ticks after everything in flight was delivered, whatever storage raised, work MUST NOT be under way any more."""
     return not work_left
@@ -162,13 +165,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     return not still_waiting
 
 
-@rule(
-    "LIFE-08",
-    on=(On.SETTLED,),
-    source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
-    reference="prefix.life.tick",
-    premise="in_tree",
-)
+@settled_rule("LIFE-08", source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40", premise="in_tree")
 def nothing_is_held_when_nothing_is_under_way(
     moving_left: Sequence[PageNo], pins_left: Sequence[Name], protected_left: Tokens
 ) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, Loaded
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
@@ -242,12 +243,12 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
 
 # Rules
 
+load_rule = partial(rule, on=(On.LOAD_BACK,), reference="prefix.load.load_back")
 
-@rule(
+
+@load_rule(
     "LOAD-01",
-    on=(On.LOAD_BACK,),
     source="R-LB-01; map §4.9",
-    reference="prefix.load.load_back",
     allowed="{load_wanted} slots behind {load_resident} units",
     premise="load_wanted",
 )
@@ -258,7 +259,7 @@ def a_load_back_brings_everything(
     return len(load_slots) == load_wanted and (load_before == load_resident or not load_wanted)
 
 
-@rule("LOAD-02", on=(On.LOAD_BACK,), source="R-LB-01, R-LB-02", reference="prefix.load.load_back", premise="load_slots")
+@load_rule("LOAD-02", source="R-LB-01, R-LB-02", premise="load_slots")
 def what_is_loaded_is_where_it_was_said(
     load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
 ) -> bool:
@@ -298,14 +299,7 @@ def what_is_declined_or_finds_no_memory_leaves_nothing(appeared: frozenset[Name]
     return not appeared and "load" not in jobs_begun and "backup" not in jobs_begun
 
 
-@rule(
-    "LOAD-05",
-    on=(On.LOAD_BACK,),
-    source="R-LB-08",
-    reference="prefix.load.load_back",
-    allowed="the host copies of {load_names} still there",
-    premise="load_names",
-)
+@load_rule("LOAD-05", source="R-LB-08", allowed="the host copies of {load_names} still there", premise="load_names")
 def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """A page that is loaded back MUST keep its host copy."""
     return all(name in hosted for name in load_names)
@@ -369,11 +363,9 @@ def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
     return told_failed
 
 
-@rule(
+@load_rule(
     "LOAD-11",
-    on=(On.LOAD_BACK,),
     source="R-LB-01, R-SWA-08, R-MA-07, R-HT-03",
-    reference="prefix.load.load_back",
     allowed="from {load_ends} units{load_bound}",
     premise="load_is_bounded",
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
@@ -17,6 +18,8 @@ from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its f
 from kvlitmus.spec.prefix.rules import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.rules import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.words.units import Name, PageNo, Tokens
+
+lock_rule = partial(rule, reference="prefix.perform.lock")
 
 
 @rule(
@@ -49,23 +52,16 @@ def the_tree_counts_what_is_protected(
     return 0 <= late <= late_count and evictable == unlocked_count - late
 
 
-@rule(
-    "LOCK-03",
-    needs=("locks", "inspect"),
-    source="R-LK-03",
-    reference="prefix.perform.lock",
-    premise="node_locks",
-)
+@lock_rule("LOCK-03", needs=("locks", "inspect"), source="R-LK-03", premise="node_locks")
 def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
     """A node MUST be locked at least as often as each of its children."""
     return not lock_inversions
 
 
-@rule(
+@lock_rule(
     "LOCK-04",
     needs=("lookup", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
-    reference="prefix.perform.lock",
     allowed="as many locks as receipts on every node, and as copies, by the profile's copy_locks and unlock_delay",
     premise="node_locks",
 )
@@ -74,11 +70,10 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
     return all(locks == receipts for locks, receipts in node_locks)
 
 
-@rule(
+@lock_rule(
     "LOCK-05",
     on=(On.LOCK, On.UNLOCK),
     source="R-LK-04",
-    reference="prefix.perform.lock",
     allowed="the same pages cached and free as before",
     premise="cached_before",
 )
@@ -105,12 +100,11 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
     return not quiet or protected == 0
 
 
-@rule(
+@lock_rule(
     "LOCK-07",
     on=(On.LOCK, On.UNLOCK),
     needs=("counters",),
     source="R-LK-04; vllm#11565",
-    reference="prefix.perform.lock",
     allowed="evictable + protected unchanged",
 )
 def locking_only_shifts_between_the_counters(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 from kvlitmus.spec.law.facts import fact
@@ -195,12 +196,16 @@ def odd_homes(
 
 # Rules
 
+alloc_rule = partial(rule, reference="prefix.perform.alloc")
+home_rule = partial(rule, reference="prefix.perform.free_pages")
+free_rule = partial(rule, reference="prefix.perform.free")
+extend_rule = partial(rule, reference="prefix.perform.extend")
 
-@rule(
+
+@alloc_rule(
     "POOL-01",
     on=(On.ALLOC,),
     source="R-DEV-01, R-DEV-09, R-HOST-02, R-HOST-03",
-    reference="prefix.perform.alloc",
     allowed="{due_slots} slots, by the profile's align",
 )
 def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted_count: Tokens) -> bool:
@@ -208,11 +213,10 @@ def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted_count:
     return granted_count == due_slots
 
 
-@rule(
+@alloc_rule(
     "POOL-02",
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-04",
-    reference="prefix.perform.alloc",
     allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
     premise="granted",
 )
@@ -229,17 +233,16 @@ def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int
     )
 
 
-@rule("POOL-03", on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="prefix.perform.alloc")
+@alloc_rule("POOL-03", on=ALLOCATIONS, source="R-DEV-01, R-HOST-03")
 def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     """The slots of an allocation MUST be distinct."""
     return len(set(granted)) == len(granted)
 
 
-@rule(
+@alloc_rule(
     "POOL-04",
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-03, R-LK-01, R-MA-04",
-    reference="prefix.perform.alloc",
     allowed="pages other than {held_before}",
     premise="held_before",
 )
@@ -250,11 +253,10 @@ def an_allocation_takes_nothing_that_somebody_holds(
     return granted_pages.isdisjoint(held_before)
 
 
-@rule(
+@alloc_rule(
     "POOL-05",
     on=TAKING,
     source="R-DEV-01, R-DEV-05; sglang#27731",
-    reference="prefix.perform.alloc",
     allowed="pages of the free list: {free_before}",
     premise="granted_pages",
 )
@@ -268,11 +270,10 @@ def what_is_taken_comes_from_the_free_list(
     return granted_pages <= free_before | {cached_before[name] for name in vanished}
 
 
-@rule(
+@home_rule(
     "POOL-06",
     on=ALLOCATIONS,
     source="R-DEV-02",
-    reference="prefix.perform.free_pages",
     allowed="pages {usable}; reserved: {numbered}",
     premise="granted_pages",
 )
@@ -281,11 +282,10 @@ def an_allocation_stays_within_the_usable_pages(granted_pages: frozenset[PageNo]
     return granted_pages <= usable
 
 
-@rule(
+@alloc_rule(
     "POOL-07",
     on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
-    reference="prefix.perform.alloc",
     allowed="an allocation of {asked} slots, since {available_least} were available",
 )
 def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_least: Tokens) -> bool:
@@ -293,11 +293,10 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
     return asked > available_least
 
 
-@rule(
+@alloc_rule(
     "POOL-08",
     on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
-    reference="prefix.perform.alloc",
     allowed="{available_before} slots available as before, or more where the profile's evict_moment is alloc",
 )
 def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens, may_evict: bool) -> bool:
@@ -305,11 +304,10 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
     return available_before <= available_after and (may_evict or available_before == available_after)
 
 
-@rule(
+@free_rule(
     "POOL-09",
     on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
-    reference="prefix.perform.free",
     allowed="the free list grown by exactly {freed_pages}, by the profile's release_delay",
     premise="freed_pages",
 )
@@ -324,11 +322,10 @@ def freeing_returns_exactly_the_pages_touched(
     return released(free_before, freed_pages, free_after, waiting_before, waiting_after)
 
 
-@rule(
+@free_rule(
     "POOL-10",
     on=(On.FREE,),
     source="R-DEV-04",
-    reference="prefix.perform.free",
     allowed="{available_before} + {page_size} × {freed_pages} slots available, by the profile's release_delay",
     premise="freed_pages",
 )
@@ -346,16 +343,15 @@ def freeing_makes_the_pages_available(
     return least <= available_after - available_before <= most
 
 
-@rule("POOL-11", source="R-DEV-08, R-HOST-06", reference="prefix.perform.free_pages")
+@home_rule("POOL-11", source="R-DEV-08, R-HOST-06")
 def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: frozenset[PageNo]) -> bool:
     """The free list MUST NOT contain a page twice."""
     return len(free_listed) == len(free_after)
 
 
-@rule(
+@home_rule(
     "POOL-12",
     source="R-DEV-04, R-HOST-07, R-LIFE-04, R-PFC-02, R-TR-09, R-WB-06; map §2.2, I1, sglang#27731",
-    reference="prefix.perform.free_pages",
     allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller; here {odd_homes}",
 )
 def every_page_has_exactly_one_home(
@@ -381,11 +377,10 @@ def the_pool_counts_its_free_list(
     return 0 <= available_after - len(free_listed) * page_size <= claimable
 
 
-@rule(
+@home_rule(
     "POOL-14",
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
-    reference="prefix.perform.free_pages",
     allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable; a release queue may hold {waiting_after}, and requests {spares_unseen} spare pages, by the profile's spare_pages",
 )
 def the_counters_add_up(
@@ -404,19 +399,13 @@ def the_counters_add_up(
     return -(len(waiting_after) + spares_unseen) * page_size <= beyond <= (evictable if may_evict else 0)
 
 
-@rule("POOL-15", source="R-DEV-08; sglang#27731, sglang#38941", reference="prefix.perform.free_pages")
+@home_rule("POOL-15", source="R-DEV-08; sglang#27731, sglang#38941")
 def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     """Two requests or callers MUST NOT own the same page."""
     return not owned_twice
 
 
-@rule(
-    "POOL-16",
-    on=(On.RESET,),
-    source="R-DEV-11",
-    reference="prefix.perform.free_pages",
-    allowed="all of {usable} free and nothing cached",
-)
+@home_rule("POOL-16", on=(On.RESET,), source="R-DEV-11", allowed="all of {usable} free and nothing cached")
 def a_reset_restores_the_initial_state(
     usable: frozenset[PageNo], free_after: frozenset[PageNo], cached_after: Mapping[Name, PageNo]
 ) -> bool:
@@ -424,11 +413,10 @@ def a_reset_restores_the_initial_state(
     return free_after == usable and not cached_after
 
 
-@rule(
+@extend_rule(
     "POOL-17",
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE, On.GROW),
     source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
-    reference="prefix.perform.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
 )
 def an_extension_fills_the_last_page_first(
@@ -438,11 +426,10 @@ def an_extension_fills_the_last_page_first(
     return continues_pages(len(row_before), last_slot, new_slots, page_size)
 
 
-@rule(
+@extend_rule(
     "POOL-18",
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH),
     source="R-DEV-05, R-DEV-06; sglang#27731",
-    reference="prefix.perform.extend",
     allowed="{asked} slots in {opened_needed} new pages that nobody holds",
 )
 def an_extension_opens_no_more_pages_than_it_needs(
@@ -456,23 +443,18 @@ def an_extension_opens_no_more_pages_than_it_needs(
     return len(new_slots) == asked and len(granted_pages) == opened_needed and granted_pages.isdisjoint(held_before)
 
 
-@rule(
-    "POOL-19",
-    on=(On.GROUP_OPEN,),
-    source="R-DEV-06",
-    reference="prefix.perform.free",
-    allowed="{available_before} slots available until the group ends",
+@free_rule(
+    "POOL-19", on=(On.GROUP_OPEN,), source="R-DEV-06", allowed="{available_before} slots available until the group ends"
 )
 def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after: Tokens) -> bool:
     """What is freed within a group MUST become available at the group's end, not before."""
     return available_before == available_after
 
 
-@rule(
+@alloc_rule(
     "POOL-20",
     on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
-    reference="prefix.perform.alloc",
     allowed="nothing evicted: {vanished} still cached, unless the profile's evict_moment is alloc",
     premise="cached_before",
 )
@@ -481,11 +463,10 @@ def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], ma
     return may_evict or not vanished
 
 
-@rule(
+@extend_rule(
     "POOL-21",
     on=(On.REFUSED_EXTEND,),
     source="R-DEV-01, R-DEV-05; vllm#11565",
-    reference="prefix.perform.extend",
     allowed="{opened_needed} pages opened, since {available_before} slots were available",
 )
 def an_extension_is_refused_only_when_memory_is_short(
@@ -495,13 +476,7 @@ def an_extension_is_refused_only_when_memory_is_short(
     return opened_needed * page_size > available_before
 
 
-@rule(
-    "POOL-22",
-    on=(On.RESET,),
-    source="R-DEV-11",
-    reference="prefix.perform.free_pages",
-    allowed="all {capacity} slots available",
-)
+@home_rule("POOL-22", on=(On.RESET,), source="R-DEV-11", allowed="all {capacity} slots available")
 def a_reset_makes_everything_available(available_after: Tokens, capacity: Tokens) -> bool:
     """After a reset the pool MUST have everything available."""
     return available_after == capacity

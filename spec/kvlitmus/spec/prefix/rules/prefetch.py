@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.plans import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT
@@ -275,12 +276,15 @@ def truncated_length(call: PlanPrefetch, last_reading: int | None) -> Tokens:
 
 # Rules
 
+plan_rule = partial(rule, on=(On.PLAN_PREFETCH,))
+gate_rule = partial(plan_rule, reference="prefix.prefetch.gate")
+reserve_rule = partial(plan_rule, reference="prefix.prefetch.reserve")
+start_rule = partial(plan_rule, reference="prefix.prefetch.start")
 
-@rule(
+
+@gate_rule(
     "PREFETCH-01",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-03, R-PF-04, R-PF-12; sglang#16370",
-    reference="prefix.prefetch.gate",
     allowed="no prefetch and no effect, since storage is off, {full_length} is below {threshold}, or {occupied} fills the quota of {quota}",
     premise="not gates_open",
 )
@@ -291,11 +295,9 @@ def nothing_happens_behind_a_shut_gate(gates_open: bool, started: bool, host_eff
     return gates_open or (not started and host_effects == 0)
 
 
-@rule(
+@gate_rule(
     "PREFETCH-04",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-04, R-PF-12; sglang#26449",
-    reference="prefix.prefetch.gate",
     allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
     premise="gates_open",
 )
@@ -306,11 +308,9 @@ def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bo
     return not gates_open or memory_calls > 0
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-05",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-03, R-PF-06",
-    reference="prefix.prefetch.reserve",
     allowed="allocations of whole pages, {full_length} at most",
     premise="alloc_sizes",
 )
@@ -323,11 +323,9 @@ def a_prefetch_asks_for_whole_pages_of_its_key(
     return all(0 < size <= full_length and size % units_per_page == 0 for size in alloc_sizes)
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-06",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10; sglang#9927",
-    reference="prefix.prefetch.reserve",
     allowed="the anchor protected before, and still protected",
     premise="memory_calls",
 )
@@ -336,11 +334,9 @@ def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
     return unpinned_calls == 0
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-07",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-09; sglang#16370",
-    reference="prefix.prefetch.reserve",
     allowed="the full length of {full_length} tried again after one eviction",
     premise="gates_open",
 )
@@ -353,11 +349,9 @@ def a_prefetch_gives_way_only_after_evicting(
     return not gates_open or reserved >= full_length or (len(eviction_sizes) > 0 and full_refused)
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-08",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
-    reference="prefix.prefetch.reserve",
     allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
     premise="last_reading",
 )
@@ -377,11 +371,9 @@ def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
     return last_reading is not None and last_try == truncated_length
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-09",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-09; sglang#26945",
-    reference="prefix.prefetch.reserve",
     allowed="one eviction at most, and none for the truncated length",
     premise="eviction_sizes",
 )
@@ -390,24 +382,15 @@ def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
     return len(eviction_sizes) <= 1
 
 
-@rule(
-    "PREFETCH-10",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-06, R-PF-12",
-    reference="prefix.prefetch.reserve",
-    allowed="{threshold} slots at least",
-    premise="started",
-)
+@reserve_rule("PREFETCH-10", source="R-PF-06, R-PF-12", allowed="{threshold} slots at least", premise="started")
 def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, threshold: Tokens) -> bool:
     """A prefetch that starts MUST have reserved the threshold at least, after truncation too."""
     return not started or reserved >= threshold
 
 
-@rule(
+@start_rule(
     "PREFETCH-11",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
-    reference="prefix.prefetch.start",
     allowed="a key of {reserved} units",
     premise="started",
 )
@@ -416,14 +399,7 @@ def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_le
     return not started or planned_length == reserved
 
 
-@rule(
-    "PREFETCH-12",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-07; sglang#16370",
-    reference="prefix.prefetch.start",
-    allowed="a read from unit 0 on",
-    premise="started",
-)
+@start_rule("PREFETCH-12", source="R-PF-07; sglang#16370", allowed="a read from unit 0 on", premise="started")
 def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int) -> bool:
     """Truncation MUST keep the first units of the key, so that the last page hash and the anchor, which describe what
     precedes them, stay valid.
@@ -431,11 +407,9 @@ def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int)
     return not started or planned_start == 0
 
 
-@rule(
+@start_rule(
     "PREFETCH-13",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
-    reference="prefix.prefetch.start",
     allowed="hashes for {reserved} units, {units_per_page} a page",
     premise="started",
 )
@@ -444,24 +418,17 @@ def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pa
     return not started or hashed_pages * units_per_page == reserved
 
 
-@rule(
-    "PREFETCH-14",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-05, R-PF-07; sglang#16370",
-    reference="prefix.prefetch.start",
-    allowed="{reserved} accounted for",
-    premise="reserved",
+@start_rule(
+    "PREFETCH-14", source="R-PF-05, R-PF-07; sglang#16370", allowed="{reserved} accounted for", premise="reserved"
 )
 def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bool:
     """A prefetch MUST add to the quota exactly what it has reserved; one that doesn't start adds nothing."""
     return accounted == reserved
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-15",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-08; sglang#16370, sglang#26945",
-    reference="prefix.prefetch.reserve",
     allowed="nothing reserved and the anchor released",
     premise="not started",
 )
@@ -472,38 +439,24 @@ def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved
     return started or (reserved == 0 and anchor_pins == 0)
 
 
-@rule(
-    "PREFETCH-16",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-08, R-PF-10",
-    reference="prefix.prefetch.reserve",
-    allowed="the anchor protected once",
-    premise="started",
-)
+@reserve_rule("PREFETCH-16", source="R-PF-08, R-PF-10", allowed="the anchor protected once", premise="started")
 def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> bool:
     """A prefetch that starts MUST leave its anchor protected exactly once."""
     return not started or anchor_pins == 1
 
 
-@rule(
-    "PREFETCH-17",
-    on=(On.PLAN_PREFETCH,),
-    source="R-PF-07, R-PF-08",
-    reference="prefix.prefetch.start",
-    allowed="the slots that the host granted, each once",
-    premise="reserved",
+@start_rule(
+    "PREFETCH-17", source="R-PF-07, R-PF-08", allowed="the slots that the host granted, each once", premise="reserved"
 )
 def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
     """A plan MUST name exactly the slots that it was granted and did not give back, each once."""
     return len(stray_slots) == 0
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-18",
-    on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-09; sglang#16370 (evicts the full length)",
-    reference="prefix.prefetch.reserve",
     allowed="{eviction_deficit} evicted at most",
     premise="eviction_sizes",
 )
@@ -514,12 +467,10 @@ def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_
     return sum(eviction_sizes) <= eviction_deficit
 
 
-@rule(
+@gate_rule(
     "PREFETCH-19",
-    on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-01; sglang#26886, sglang#25520",
-    reference="prefix.prefetch.gate",
     allowed="a reason that is true of this prefetch",
     premise="not started",
 )
@@ -544,11 +495,9 @@ def a_refusal_gives_its_reason(
     )
 
 
-@rule(
+@reserve_rule(
     "PREFETCH-20",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-08; sglang#16370",
-    reference="prefix.prefetch.reserve",
     allowed="a start with the {last_granted} slots that were granted",
 )
 def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved: Tokens, last_granted: Tokens) -> bool:
@@ -558,11 +507,9 @@ def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved:
     return last_granted == 0 or (started and reserved == last_granted)
 
 
-@rule(
+@start_rule(
     "PREFETCH-21",
-    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (asked in its review), H-15",
-    reference="prefix.prefetch.start",
     allowed="{prefix_due}",
     premise="prefix_due",
 )

@@ -17,6 +17,7 @@ freed at its end.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.interface import Begun
@@ -215,36 +216,29 @@ def unreachable_names(
 
 # Rules
 
+begin_rule = functools.partial(rule, reference="prefix.perform.begin")
+publish_rule = functools.partial(rule, reference="prefix.perform.publish")
+end_rule = functools.partial(rule, reference="prefix.perform.end")
 
-@rule(
-    "REQ-01",
-    on=ROWS,
-    source="R-TR-10; mini-sglang#142, nano-vllm#211",
-    reference="prefix.perform.begin",
-    allowed="one slot for each of {request_names}",
+
+@begin_rule(
+    "REQ-01", on=ROWS, source="R-TR-10; mini-sglang#142, nano-vllm#211", allowed="one slot for each of {request_names}"
 )
 def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
     """After beginning, growing, being forked or resumed, or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
     return len(row) == len(request_names) and len(set(row)) == len(row)
 
 
-@rule(
-    "REQ-02",
-    on=ROWS,
-    source="R-TR-10; mini-sglang#142",
-    reference="prefix.perform.publish",
-    allowed="slots that hold {computed_names}",
-)
+@publish_rule("REQ-02", on=ROWS, source="R-TR-10; mini-sglang#142", allowed="slots that hold {computed_names}")
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
     """When a request begins, grows, is forked, resumed or published, every computed slot of it MUST hold the KV of its own token at that position."""
     return same(row_names, computed_names)
 
 
-@rule(
+@publish_rule(
     "REQ-03",
     on=(On.BEGIN, On.FORK, On.RESUME, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
-    reference="prefix.perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
     premise="row_cached",
 )
@@ -253,11 +247,10 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
     return not unreachable_names
 
 
-@rule(
+@publish_rule(
     "REQ-04",
     on=(On.PUBLISH,),
     source="R-TR-07, R-TR-10; vllm#29387, vllm#38715",
-    reference="prefix.perform.publish",
     allowed="the whole pages of {computed_length} units cached, by the profile's admission, and the rest in the slots it had",
 )
 def publishing_caches_every_whole_page(
@@ -275,11 +268,10 @@ def publishing_caches_every_whole_page(
     return whole and same(row[row_cached:], row_before[row_cached:])
 
 
-@rule(
+@end_rule(
     "REQ-07",
     on=(On.END, On.RETRACT),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
-    reference="prefix.perform.end",
     allowed="each of {request_pages} free or cached, or waiting where the profile has a release_delay",
     premise="request_pages",
 )
@@ -295,11 +287,10 @@ def an_ended_request_owns_nothing(
     return cached.isdisjoint(free) and cached | free == request_pages
 
 
-@rule(
+@end_rule(
     "REQ-09",
     on=(On.ABORT, On.RETRACT),
     source="R-TR-10; vllm#43569, vllm#45498",
-    reference="prefix.perform.end",
     allowed="what was cached before, unchanged",
     premise="cached_before",
 )
@@ -308,11 +299,10 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
     return cached_before == cached_after
 
 
-@rule(
+@begin_rule(
     "REQ-10",
     on=REFUSED,
     source="R-DEV-03; vllm#11565, sglang#16067",
-    reference="prefix.perform.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
 )
 def a_refused_request_leaves_nothing_behind(
@@ -328,11 +318,10 @@ def a_refused_request_leaves_nothing_behind(
     return free_after == free_before | victims and cached_after == kept
 
 
-@rule(
+@publish_rule(
     "REQ-11",
     on=(On.PUBLISH,),
     source="R-TR-09, R-TR-10; sglang#1858",
-    reference="prefix.perform.publish",
     allowed="nothing lost: every page the request owned is now cached, free or still its own",
     premise="request_pages",
 )
@@ -347,11 +336,10 @@ def publishing_loses_no_page(
     return request_pages <= owned_after.union(free_after, cached_listed, waiting_after)
 
 
-@rule(
+@end_rule(
     "REQ-13",
     on=(On.PUBLISH_UPTO, On.END_UPTO),
     source="R-TR-10; vllm#29387, vllm#38715",
-    reference="prefix.perform.end",
     allowed="none of the pages {uncomputed_pages} cached",
     premise="uncomputed_pages",
 )
@@ -362,12 +350,11 @@ def nothing_is_cached_that_was_not_computed(
     return uncomputed_pages.isdisjoint(cached_listed)
 
 
-@rule(
+@begin_rule(
     "REQ-14",
     on=REFUSED,
     needs=("pool",),
     source="R-DEV-01, R-DEV-03; vllm#11565",
-    reference="prefix.perform.begin",
     allowed="{request_wanted} slots granted or left, by the profile's watermark, since {available_before} were available",
 )
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
@@ -375,11 +362,10 @@ def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, avail
     return request_wanted > available_before
 
 
-@rule(
+@begin_rule(
     "REQ-15",
     on=(On.BEGIN, On.REFUSED_BEGIN),
     source="R-DEV-03, R-EV-01; vllm#11565",
-    reference="prefix.perform.begin",
     allowed="a beginning, since what the pool has beside it suffices",
     premise="fits_alone",
 )

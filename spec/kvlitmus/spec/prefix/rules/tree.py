@@ -11,6 +11,7 @@ nothing that these rules can see.  The pages of different namespaces never meet.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
@@ -246,12 +247,13 @@ def _kept(running: RequestState, setting: Setting, call: End) -> Sequence[Name]:
 
 # Rules
 
+match_rule = functools.partial(rule, on=LOOKUPS, reference="prefix.perform.match")
+insert_rule = functools.partial(rule, on=(On.INSERT,), reference="prefix.perform.insert")
 
-@rule(
+
+@match_rule(
     "TREE-01",
-    on=LOOKUPS,
     source="R-TR-01; sglang#10637, sglang#28692",
-    reference="prefix.perform.match",
     allowed="a multiple of {page_size}, or {inside_length} more, by the profile's match_ends",
     premise="match_length",
 )
@@ -260,11 +262,9 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int, inside
     return match_length % page_size <= inside_length
 
 
-@rule(
+@match_rule(
     "TREE-02",
-    on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
-    reference="prefix.perform.match",
     allowed="{certain_length} to {possible_length} units, by the profile's match_cap{hit_bound}",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
@@ -272,11 +272,9 @@ def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: T
     return certain_length <= match_length <= possible_length
 
 
-@rule(
+@match_rule(
     "TREE-03",
-    on=LOOKUPS,
     source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
-    reference="prefix.perform.match",
     allowed="slots that hold exactly this prefix: {key_names}",
     premise="match_length",
 )
@@ -371,13 +369,7 @@ def an_insert_adds_exactly_the_missing_pages(
     return adds_exactly(cached_before, cached_after, missing_taken, offered)
 
 
-@rule(
-    "TREE-09",
-    on=(On.INSERT,),
-    source="R-TR-07; sglang-jax#1618",
-    reference="prefix.perform.insert",
-    allowed="{certain_length} to {possible_length} units",
-)
+@insert_rule("TREE-09", source="R-TR-07; sglang-jax#1618", allowed="{certain_length} to {possible_length} units")
 def an_insert_reports_what_was_cached_already(
     reported_already: Tokens, certain_length: Tokens, possible_length: Tokens
 ) -> bool:
@@ -385,11 +377,9 @@ def an_insert_reports_what_was_cached_already(
     return certain_length <= reported_already <= possible_length
 
 
-@rule(
+@match_rule(
     "TREE-10",
-    on=LOOKUPS,
     source="R-TR-03; sglang#10846, sglang#24371",
-    reference="prefix.perform.match",
     allowed="at most {match_cap} units, by the profile's match_cap",
 )
 def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens) -> bool:
@@ -397,11 +387,9 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     return match_length <= match_cap
 
 
-@rule(
+@insert_rule(
     "TREE-11",
-    on=(On.INSERT,),
     source="R-TR-09, R-SWA-06; sglang-jax#1618, sglang#35270, sglang#27586",
-    reference="prefix.perform.insert",
     allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
     premise="reported_already",
 )
@@ -410,11 +398,9 @@ def an_insert_says_which_slots_are_duplicates(to_free: frozenset[Slot], expected
     return to_free == expected_to_free
 
 
-@rule(
+@insert_rule(
     "TREE-12",
-    on=(On.INSERT,),
     source="R-TR-09",
-    reference="prefix.perform.insert",
     allowed="the free list as before, grown by exactly {duplicates}, by the profile's duplicates",
 )
 def an_insert_frees_nothing_but_duplicates(
