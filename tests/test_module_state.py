@@ -17,8 +17,7 @@ KNOWN = {
     "spec/kvlitmus/spec/law/facts.py FACTS": _REGISTER,
     "spec/kvlitmus/spec/law/rule.py RULES": _REGISTER,
     **{
-        f"spec/kvlitmus/spec/law/occasions.py {name}": _REGISTER
-        for name in ("PLAIN", "REFUSABLE", "JOINT", "BY_ANSWER", "BY_STATE")
+        f"spec/kvlitmus/spec/law/occasions.py {name}": _REGISTER for name in ("PLAIN", "JOINT", "BY_ANSWER", "BY_STATE")
     },
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,

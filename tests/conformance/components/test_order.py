@@ -16,7 +16,7 @@ from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.law.facts import UNKNOWN
 from kvlitmus.spec.prefix.calls import Evict, Insert, Lock, Match, Unlock
 from kvlitmus.spec.prefix.components import order as facts
-from kvlitmus.spec.prefix.components.advance import advance_components
+from kvlitmus.spec.prefix.components import steps
 from kvlitmus.spec.prefix.components.calls import ComponentHit, PoolsSeen, Taken
 from kvlitmus.spec.prefix.components.entries import without
 from kvlitmus.spec.prefix.components.evictions import rightly_gone
@@ -85,7 +85,7 @@ class Played:
 
     def step(self, call: Any, answer: Any) -> None:
         """What is known after a call."""
-        self.state = advance_components(self.state, self.setting, call, answer, PoolsSeen())
+        self.state = steps.step(self.state, self.setting, call, answer, PoolsSeen()).then
 
     def use(self, name: str, units: str, tier: str = DEVICE) -> Bounds:
         """What is known of the use of an entry."""
@@ -180,7 +180,7 @@ def evicted(play: Played, wants: dict[str, int], gone: set[At]) -> facts.Order |
     """What an eviction chose between that took these."""
     held = {at: place for at, place in play.state.places(DEVICE).items() if at not in gone}
     call, seen = Evict(wants), PoolsSeen(held=held)
-    known = advance_components(play.state, play.setting, call, {}, seen)
+    known = steps.step(play.state, play.setting, call, {}, seen).then
     return facts.component_choosing(play.setting, play.state, call, {}, seen, known)
 
 

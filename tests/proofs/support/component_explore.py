@@ -17,7 +17,6 @@ from kvlitmus.reference.prefix.components import writes as component_writes
 from kvlitmus.reference.prefix.components.perform import perform, ticked
 from kvlitmus.spec.parts import rules_of
 from kvlitmus.spec.prefix.calls import Alloc, Evict, Free, Insert, Lock, Match, Path, Reset, Unlock, path_of
-from kvlitmus.spec.prefix.components.advance import advance_components
 from kvlitmus.spec.prefix.components.calls import (
     Begun,
     Brought,
@@ -30,7 +29,7 @@ from kvlitmus.spec.prefix.components.replay import with_told
 from kvlitmus.spec.prefix.components.state import (
     end_name,
 )
-from kvlitmus.spec.prefix.components.steps import component_steps
+from kvlitmus.spec.prefix.components.steps import component_steps, step
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At
 from kvlitmus.spec.prefix.state import EventMirror, State
@@ -194,7 +193,7 @@ class Explorer(ComponentSearch[State, JointCall]):
 
     def after(self, before: State, state: State, call: JointCall, then: State, answer: object) -> State:
         """What is known after a call."""
-        return advance_components(state, self.setting, call, answer, self.seen(before, then))
+        return step(state, self.setting, call, answer, self.seen(before, then)).then
 
     def seen(self, before: State, then: State) -> PoolsSeen:
         """What is seen and told after a call."""

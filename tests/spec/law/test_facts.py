@@ -278,7 +278,7 @@ def test_only_one_plan_names_what_is_judged_below_the_depth_of_a_fact() -> None:
 
 
 def test_each_occasion_is_one_that_some_step_is() -> None:
-    registers = (occasions.PLAIN, occasions.REFUSABLE, occasions.JOINT)
+    registers = (occasions.PLAIN, occasions.JOINT)
     makers = (*[one for some in registers for one in some], *occasions.BY_ANSWER.values(), *occasions.BY_STATE.values())
     source = "".join(inspect.getsource(sys.modules[name]) for name in {one.__module__ for one in makers})
     told = {On.FLAT_CALL: "of every call on a flat cache", On.IN_GROUP: "of every call of a trace within a free group"}

@@ -22,8 +22,8 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.spec.misuse.calls import Aftermath, Lookups, MisuseCall
-from kvlitmus.spec.prefix.components.advance import advance_components
 from kvlitmus.spec.prefix.components.calls import PoolsSeen
+from kvlitmus.spec.prefix.components.steps import step
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
 
@@ -253,7 +253,7 @@ class WrongChecker(TellingChecker):
 
     def judged_alone(self, call: Any, answer: Any, state: Any, pools: PoolsSeen | None) -> None:
         """Judge a call by its answer, and by what is known of components after that."""
-        known = None if pools is None else advance_components(state, self.setting, call, answer, pools)
+        known = None if pools is None else step(state, self.setting, call, answer, pools).then
         super().answered(call, answer, state, pools, known)
 
     def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:

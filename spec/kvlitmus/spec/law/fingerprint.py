@@ -303,23 +303,15 @@ class Walk(ast.NodeVisitor):
         self.statements(body)
         self.scopes.pop()
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        """A function in an expression."""
-        self.function(node)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """A function within something: a method, or a function in a function."""
-        self.inner(node)
+    visit_Lambda = function  # noqa: N815 - called so by ast
 
     def inner(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """The same, of whichever sort."""
+        """A function within something: a method, or a function in a function."""
         self.decorators(node.decorator_list)
         self.parts.append(self.local(node.name) or node.name)
         self.function(node, names=True)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        """The same."""
-        self.inner(node)
+    visit_FunctionDef = visit_AsyncFunctionDef = inner  # noqa: N815 - as above
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class, with its name."""

@@ -13,11 +13,8 @@ from kvlitmus.spec.law.on import On
 Call = TypeVar("Call")
 How = TypeVar("How", bound=Callable[..., tuple[On, ...]])
 
-PLAIN: dict[type, tuple[On, ...]] = {}
-"""Calls that are the same whatever they answer."""
-
-REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
-"""Calls that answer ``None`` when refused: what they are when granted, and when refused."""
+PLAIN: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
+"""What calls are when they are granted, and when they answer ``None``; most are the same whatever they answer."""
 
 JOINT: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {}
 """What calls are on a cache of components, granted and refused: ``None``, or an answer that says that it is ``refused``."""
@@ -33,7 +30,7 @@ def occasion(*on: On) -> Callable[[type[Call]], type[Call]]:
     """Say of a call what it is, whatever it answers."""
 
     def register(call: type[Call]) -> type[Call]:
-        PLAIN[call] = on
+        PLAIN[call] = on, on
         return call
 
     return register
@@ -43,7 +40,7 @@ def refusable(granted: On, refused: On) -> Callable[[type[Call]], type[Call]]:
     """Say of a call what it is when it is granted, and when it answers ``None``."""
 
     def register(call: type[Call]) -> type[Call]:
-        REFUSABLE[call] = ((granted,), (refused,))
+        PLAIN[call] = (granted,), (refused,)
         return call
 
     return register
@@ -88,10 +85,7 @@ def occasions_of(call: Any, answer: Any, state: Any = None, setting: Any = None,
         return JOINT[type(call)][answer is None or getattr(answer, "refused", False)]
     plain = PLAIN.get(type(call))
     if plain is not None:
-        return plain
-    refused = REFUSABLE.get(type(call))
-    if refused is not None:
-        return refused[answer is None]
+        return plain[answer is None]
     by_answer = BY_ANSWER.get(type(call))
     if by_answer is not None:
         return by_answer(call, answer)

@@ -528,8 +528,7 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     if unsure:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
-        leaves = partial.perhaps if filtered else partial.renewed
-        state = leaves(state._replace(device=tree), setting, unsure, others)
+        state = partial.renewed(state._replace(device=tree), setting, unsure, others, filtered=filtered)
         state = partial.joined(state, setting, paged[paged.index(unsure[0]) + 1 :])
         tree = state.device
     return state._replace(

@@ -188,21 +188,15 @@ def certain(state: State, setting: Setting, names: Sequence[Name]) -> State:
     return doubting(state, windows.present(state.device.doubt, frozenset(names)))
 
 
-def renewed(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
-    """These pages are cached for certain, whether they were before or not; if not, each was used as the other says."""
+def renewed(
+    state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page], *, filtered: bool = False
+) -> State:
+    """These pages are cached for certain, or not if a filter may keep them out, whether they were before or not; if not, each was used as the other says."""
     if setting.seen or not names:
         return state
     places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.forgotten(state.device.doubt, names), zip(names, others, strict=True))
-    return doubting(state._replace(device=effects.move(state.device, places)), doubt)
-
-
-def perhaps(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
-    """These pages are cached or not, whether they were before or not; if not, each was used as the other says."""
-    if setting.seen or not names:
-        return state
-    places = dict.fromkeys(names, SOMEWHERE)
-    doubt = windows.blurred(windows.left_open(state.device.doubt, names), zip(names, others, strict=True))
+    doubt = (windows.left_open if filtered else windows.forgotten)(state.device.doubt, names)
+    doubt = windows.blurred(doubt, zip(names, others, strict=True))
     return doubting(state._replace(device=effects.move(state.device, places)), doubt)
 
 

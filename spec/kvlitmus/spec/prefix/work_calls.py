@@ -234,56 +234,19 @@ Given = TypeVar("Given")
 Brought = TypeVar("Brought")
 Start = TypeVar("Start")
 
-Call = (
-    calls.Alloc[Amount]
-    | calls.Free[Given]
-    | calls.Insert[Brought]
-    | Prefetch[Start]
-    | calls.Evict[Amount]
-    | EvictHost[Amount]
-    | calls.Extend
-    | calls.ExtendBatch
-    | calls.ExtendOne
-    | calls.FreeInGroup
-    | calls.EndGroup
-    | calls.CloseGroup
-    | calls.Reset
-    | calls.Flush
-    | calls.Match
-    | calls.Lock
-    | calls.Unlock
-    | calls.Begin
-    | calls.Grow
-    | calls.TakeBack
-    | calls.Fork
-    | calls.Retract
-    | calls.Resume
-    | calls.Discard
-    | calls.Compute
-    | calls.Publish
-    | calls.End
-    | calls.PlayedAgain
-    | BackUp
-    | LoadBack
-    | Copied
-    | Advance
-    | Tick
-    | Attach
-    | Detach
-    | Settled
-    | Found
-    | Fetched
-    | Commit
-    | Poll
-    | TellLoaded
-    | Abandon
-    | Write
-    | Written
-    | FailCopy
-    | FailHostAlloc
-    | FailMemory
-    | OutOfMemory
-    | SetClock
+OfPools = calls.Alloc[Amount] | calls.Free[Given] | calls.Insert[Brought] | calls.Evict[Amount] | EvictHost[Amount]
+"""What calls on a plain cache and on one of components ask of pools in words of their own."""
+
+OfRows = calls.Extend | calls.ExtendBatch | calls.ExtendOne | calls.FreeInGroup | calls.EndGroup | calls.CloseGroup
+OfTree = calls.Reset | calls.Flush | calls.Match | calls.Lock | calls.Unlock | calls.PlayedAgain
+OfRequests = calls.Begin | calls.Grow | calls.TakeBack | calls.Fork | calls.Publish | calls.End | calls.Compute
+OfRetracted = calls.Retract | calls.Resume | calls.Discard
+OfCopies = BackUp | LoadBack | Copied | Write | Written | Advance | Tick | Settled
+OfFetches = Found | Fetched | Commit | Poll | TellLoaded | Abandon | Attach | Detach
+OfFaults = FailCopy | FailHostAlloc | FailMemory | OutOfMemory | SetClock
+
+Call = (OfPools[Amount, Given, Brought] | Prefetch[Start]) | (
+    OfRows | OfTree | OfRequests | OfRetracted | OfCopies | OfFetches | OfFaults
 )
 """Every call on a cache of prefixes, by how much is asked for, given back or cached, and where a prefetch begins."""
 

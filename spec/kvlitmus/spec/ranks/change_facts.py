@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.interface.ranks import Decision, Prefix, RankView
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.ranks.calls import RETURNED, RankAsk, RankLocal, RankStart, Together, Trace
+from kvlitmus.spec.ranks.calls import RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Trace
 from kvlitmus.spec.ranks.facts import PORT, VICTIMS, WITH_PAGES, cached_states, looks_of, some_unseen
 from kvlitmus.spec.ranks.state import Fetch, RanksState, decided, fetching, still_restorable
 
@@ -102,7 +102,7 @@ def _kept(
 
 @fact(0, ports=PORT)
 def gone_unnamed(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState, ranks_changed: Sequence[Changed]
+    state: RanksState, call: RankCall, ranks_then: RanksState, ranks_changed: Sequence[Changed]
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
     """The ranks, each with a place and what was there before the call, is not after it, and was no victim; of what happens
     to one rank alone those of trees of which none is lost; unknown where none is found, and one can't be seen.
@@ -144,7 +144,7 @@ def _places(view: RankView) -> tuple[Collection[Prefix], ...]:
 
 @fact(0, ports=PORT)
 def pages_come(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_changed: Sequence[Changed]
+    state: RanksState, call: RankCall, ranks_changed: Sequence[Changed]
 ) -> Sequence[tuple[Changed, str, Prefix]]:
     """The ranks, each with a place and what it has there that it had not before: a page on its device or its host, a
     window, or a state.
@@ -155,7 +155,7 @@ def pages_come(
 @fact(0, ports=PORT)
 def pages_from_nothing(
     state: RanksState,
-    call: RankStart | RankLocal | RankAsk,
+    call: RankCall,
     ranks_then: RanksState,
     pages_come: Sequence[tuple[Changed, str, Prefix]],
 ) -> Sequence[tuple[int, str, Prefix]] | Unknown:
@@ -173,9 +173,7 @@ def pages_from_nothing(
     return UNKNOWN if not found and (_blind(state, call, ranks_then) or some_unseen(ranks_then)) else found
 
 
-def _coming(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, changed: Sequence[Changed]
-) -> Iterator[tuple[Changed, str, Prefix]]:
+def _coming(state: RanksState, call: RankCall, changed: Sequence[Changed]) -> Iterator[tuple[Changed, str, Prefix]]:
     for one in changed:
         before = None if isinstance(call, RankStart) else one.before
         # Of one that was there, and could not be seen, nobody knows what it had.
@@ -186,7 +184,7 @@ def _coming(
             yield from ((one, place, page) for page in now if page not in was)
 
 
-def _blind(state: RanksState, call: RankStart | RankLocal | RankAsk, then: RanksState) -> Collection[int]:
+def _blind(state: RanksState, call: RankCall, then: RanksState) -> Collection[int]:
     """The ranks of which nobody knows what they had; one that was gone, and is back, had nothing."""
     if isinstance(call, RankStart):
         return ()
@@ -254,7 +252,7 @@ class Held(NamedTuple):
 
 @fact(0, ports=PORT)
 def prefetches_cut(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, ranks_then: RanksState, ranks_changed: Sequence[Changed]
+    state: RanksState, call: RankCall, ranks_then: RanksState, ranks_changed: Sequence[Changed]
 ) -> Sequence[tuple[int, int, str]] | Unknown:
     """The ranks, each with a prefetch that goes on and the part of it, pages, window or state, for which it had memory, or
     took some in this call, and has none now, though storage may have it and it isn't cached; nothing is said of trees that
@@ -278,9 +276,7 @@ def prefetches_cut(
     return UNKNOWN if not found and (blind or some_unseen(ranks_then)) else found
 
 
-def _going_on(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, rank: int, trace: Trace | None
-) -> Iterator[tuple[int, Fetch, bool]]:
+def _going_on(state: RanksState, call: RankCall, rank: int, trace: Trace | None) -> Iterator[tuple[int, Fetch, bool]]:
     """The prefetches that go on, to this rank's own words, and whether each begins with this call; none where the call
     did not end there.
     """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kvlitmus.spec.interface.ranks import Collective, Decision, Group, Prefix, RankView, Receive, Send
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.ranks.calls import RETURNED, WAITING, RankAsk, RankLocal, RankStart, Together, Trace
+from kvlitmus.spec.ranks.calls import RETURNED, WAITING, RankAsk, RankCall, Together, Trace, Views
 from kvlitmus.spec.ranks.state import (
     RanksState,
     advance_ranks,
@@ -138,9 +138,7 @@ def joined(parts: Sequence[set[int]], members: set[int]) -> list[set[int]]:
 
 
 @fact(0, ports=PORT)
-def ranks_then(
-    state: RanksState, call: RankStart | RankLocal | RankAsk, answer: Together | tuple[RankView | None, ...]
-) -> RanksState:
+def ranks_then(state: RanksState, call: RankCall, answer: Together | Views) -> RanksState:
     """What is known of the ranks after the step, and how each looks."""
     return advance_ranks(state, call, answer)
 

@@ -48,7 +48,6 @@ from kvlitmus.spec.prefix.components.state import (
     written,
     written_from,
 )
-from kvlitmus.spec.prefix.components.uses import with_uses
 from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.prefix.page import At, Place, Stored
 from kvlitmus.spec.prefix.state import State
@@ -72,15 +71,6 @@ from kvlitmus.spec.words.layouts import KV
 from kvlitmus.spec.words.policies import SELECTIVE
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name
-
-
-def advance_components(state: State, setting: Setting, call: JointCall, answer: object, after: PoolsSeen) -> State:
-    """What is known after a call that was answered so, and after a look where somebody looked.
-
-    What the cache has begun by itself (``after.begun``) are calls of their own.
-    """
-    then = looked_at(state, expect_components(state, setting, call, answer), setting, call, after)
-    return with_uses(state, then, setting, call, answer)
 
 
 def expect_components(state: State, setting: Setting, call: JointCall, answer: object) -> State:

@@ -22,7 +22,7 @@ from functools import partial
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.law.rule import rule
-from kvlitmus.spec.prefix.components.calls import Entries, Reading, Reserved, Taken
+from kvlitmus.spec.prefix.components.calls import Reading, Reserved
 from kvlitmus.spec.prefix.components.fetch import asked, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.prefix.components.state import by_pool, commit_end, held_by, origin_of, pool_places
 from kvlitmus.spec.prefix.components.tree import fetchable_whole
@@ -153,12 +153,6 @@ def component_fetch(state: State, call: FetchCall) -> Fetch:
     return state.fetches[call.rid]
 
 
-@fact(0)
-def component_fetch_returned(answer: Reading | Entries) -> Entries:
-    """The places that the prefetch gave back, by component."""
-    return answer.returned if isinstance(answer, Taken) else answer
-
-
 # What is read
 
 
@@ -198,13 +192,13 @@ def component_fetch_strangers(
     setting: Setting,
     component_fetch: Fetch,
     component_fetch_reads: Mapping[str, Mapping[int, int]],
-    component_fetch_returned: Entries,
+    answer: Reading,
 ) -> Collection[Place]:
     """The places that are read into though the prefetch doesn't have them, gives them back, or reads into them twice."""
     reads = [
         (setting.layout.named(name).pool, one) for name, some in component_fetch_reads.items() for one in some.values()
     ]
-    mine = component_fetch.reserved - pool_places(setting.layout, component_fetch_returned)
+    mine = component_fetch.reserved - pool_places(setting.layout, answer.returned)
     return [place for place in reads if place not in mine or reads.count(place) > 1]
 
 

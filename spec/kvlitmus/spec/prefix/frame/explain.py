@@ -35,6 +35,7 @@ from kvlitmus.spec.prefix.frame.job_scope import (
 from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.memory_needed import lacking, wanted_pages
 from kvlitmus.spec.prefix.release import waiting_in
+from kvlitmus.spec.prefix.rules.tier import failed
 from kvlitmus.spec.prefix.seen import Record, Seen, TierSeen
 from kvlitmus.spec.prefix.work import WITH_STORAGE, Work, orphaned
 from kvlitmus.spec.words import policies
@@ -346,11 +347,6 @@ def committed(look: Look) -> Collection[Name]:
     return read if look.setting.profile.fill_matched else read - look.before.cached.keys()
 
 
-def failed_names(look: Look, kind: str) -> Collection[Name]:
-    """The pages of the copies of a kind that failed and ended with the call."""
-    return {name for work in look.below.ended if work.failed and work.job.kind == kind for name in work.names}
-
-
 def dropped_for_room(look: Look) -> Collection[Name]:
     """What may leave the host so that there is room: all that was there alone, where more is wanted than is free.
 
@@ -479,7 +475,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.EVICT, Cause.AGE): unprotected,
     (What.EVICT, Cause.HANDED_OUT): places_handed_out,
     (What.DEMOTE, Cause.NEED): unlocked_if_short,
-    (What.DEMOTE, Cause.FAILED): lambda look: failed_names(look, LOAD),
+    (What.DEMOTE, Cause.FAILED): lambda look: failed(look.below, LOAD),
     (What.TAKE, Cause.WANTED): pages_handed_out,
     (What.RELEASE, Cause.ASKED): pages_of_victims,
     (What.RELEASE, Cause.NEED): pages_of_victims,
@@ -492,11 +488,11 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.BACK, Cause.POLICY): backed_by_policy,
     (What.BACK, Cause.SPILL): spilled,
     (What.MOVE_COPY, Cause.SPILL): spilled,
-    (What.MOVE_COPY, Cause.POLICY): lambda look: failed_names(look, BACKUP),
+    (What.MOVE_COPY, Cause.POLICY): lambda look: failed(look.below, BACKUP),
     (What.BACK, Cause.COMMIT): committed,
     (What.MOVE_COPY, Cause.COMMIT): committed,
     (What.DROP, Cause.NEED): dropped_for_room,
-    (What.DROP, Cause.FAILED): lambda look: failed_names(look, BACKUP),
+    (What.DROP, Cause.FAILED): lambda look: failed(look.below, BACKUP),
     (What.HOST_RELEASE, Cause.ASKED): host_pages_dropped,
     (What.HOST_RELEASE, Cause.NEED): host_pages_dropped,
     (What.HOST_RELEASE, Cause.FAILED): host_pages_dropped,

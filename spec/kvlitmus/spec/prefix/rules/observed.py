@@ -250,20 +250,20 @@ class NodeCounts(NamedTuple):
     inversions: Pairs | Unknown
 
 
-def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
+def as_shown(pairs: Sequence[tuple[int | None, int]]) -> Pairs | Unknown:
     """The pairs of the nodes that show a count; unknown where only nodes are that hide it."""
-    return UNKNOWN if hidden and not pairs else pairs
+    found = [(shown, due) for shown, due in pairs if shown is not None]
+    return UNKNOWN if pairs and not found else found
 
 
 @fact(3)
 def node_counts(after: Seen, then: State, setting: Setting, late_after: Mapping[Name, int]) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
     pages, nodes, table = counted_tree(then.device, then.tiers, setting).pages, after.nodes, then.table
-    locks: Pairs = []
-    hits: Pairs = []
-    priorities: Pairs = []
+    locks: list[tuple[int | None, int]] = []
+    hits: list[tuple[int | None, int]] = []
+    priorities: list[tuple[int | None, int]] = []
     inversions: Pairs = []
-    no_locks = no_hits = no_priority = 0
     for info, parent, own, shown, priority in nodes:
         names, _, _, _, _, _, items = info
         if not items:
@@ -273,7 +273,7 @@ def node_counts(after: Seen, then: State, setting: Setting, late_after: Mapping[
         if first is None or last is None:
             continue
         if own is None:
-            no_locks += 1
+            locks.append((None, 0))
         elif table:
             locks += [(own, table[page].holders) for page in info.pages if page in table]
         else:
@@ -285,30 +285,14 @@ def node_counts(after: Seen, then: State, setting: Setting, late_after: Mapping[
                 above = nodes[parent].locks
                 if above is not None and above < own:
                     inversions.append((above, own))
-        if shown is None:
-            no_hits += 1
-        else:
-            hits.append((shown, last.hits))
-        if priority is None:
-            no_priority += 1
-        else:
-            priorities.append((priority, last.priority))
+        hits.append((shown, last.hits))
+        priorities.append((priority, last.priority))
     if then.tiers is not None:
         for node, page in on_the_host_alone(then, after):
-            if node.hits is None:
-                no_hits += 1
-            else:
-                hits.append((node.hits, page.hits))
-            if node.priority is None:
-                no_priority += 1
-            else:
-                priorities.append((node.priority, page.priority))
-    return NodeCounts(
-        as_shown(locks, no_locks),
-        as_shown(hits, no_hits),
-        as_shown(priorities, no_priority),
-        UNKNOWN if no_locks and not locks else inversions,
-    )
+            hits.append((node.hits, page.hits))
+            priorities.append((node.priority, page.priority))
+    known = as_shown(locks)
+    return NodeCounts(known, as_shown(hits), as_shown(priorities), UNKNOWN if known is UNKNOWN else inversions)
 
 
 def held_by(shown: int, locks: int, late: int) -> int:
