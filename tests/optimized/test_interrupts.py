@@ -193,6 +193,7 @@ class Interrupted(OptimizedTarget):
         with suppress(TornCache):
             cache.match(tokens)
         cache.reset(abort=True)
+        cache.events()  # a fresh one has nothing to tell
         return adapter
 
 

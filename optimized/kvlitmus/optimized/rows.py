@@ -1,7 +1,7 @@
 """What is in the rows of requests that are forked, or that give up the device for a while.
 
 Whatever a mover raises here is contained: the request has then not begun, or runs on, and the error is kept in
-:attr:`~kvlitmus.optimized.work.WorkTable.faults`.
+:class:`~kvlitmus.optimized.work.WorkTable`.
 """
 
 from __future__ import annotations
