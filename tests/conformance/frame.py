@@ -45,6 +45,7 @@ from kvlitmus.mutants.disturb_kinds import (
 from kvlitmus.mutants.ranks import disturbances as rank_disturbances
 from kvlitmus.mutants.sparse import disturbances as sparse_disturbances
 from kvlitmus.spec.law.actions import ELSEWHERE
+from kvlitmus.spec.law.rule import in_force
 from kvlitmus.spec.words.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -122,8 +123,11 @@ def kept(kind: Kind) -> Kept:
 
 
 def cells_of(outcomes: Mapping[str, Mapping[str, str]], outcome: str) -> dict[str, list[str]]:
-    """The calls behind which a change has an outcome, each with the rules that notice it."""
-    return {call: rules.split() for rules, calls in outcomes.get(outcome, {}).items() for call in calls.split()}
+    """The calls behind which a change has an outcome, each with the rules that notice it, as they are called now."""
+    found: dict[str, list[str]] = {}
+    for rules, calls in outcomes.get(outcome, {}).items():
+        found |= dict.fromkeys(calls.split(), [*dict.fromkeys(map(in_force, rules.split()))])  # noqa: RUF024 - read only
+    return found
 
 
 def items(kind: Kind, seeds: int, most: int = 99) -> Iterator[tuple[Any, Item]]:
