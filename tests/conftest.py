@@ -133,6 +133,10 @@ def _shared_by(test: str) -> str:
     return TOGETHER.get(test.partition("::")[0], test)
 
 
+NIGHTLY = 14_400
+"""Seconds after which a nightly test hangs: some take half an hour, and a night may share its machine with others."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none; torch is imported only if a test asks for it."""
     if items:
@@ -141,6 +145,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if share is not None:
             deselect(config, items, {item.nodeid for item in items if not share.has(_shared_by(item.nodeid))})
         deselect(config, items, set(getattr(config, "workerinput", {}).get(DONE, ())))
+    for item in items:
+        if item.get_closest_marker("nightly") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(NIGHTLY))
     wanting = [item for item in items if item.get_closest_marker("gpu")]
     if wanting and not _cuda_is_there():
         for item in wanting:

@@ -138,7 +138,6 @@ def test_a_correct_cache_under_another_name_is_no_kill() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1_800)
 def test_nine_in_ten_mutants_fall_to_random_schedules_alone() -> None:
     looks = [look(FULL_STEPS, seed) for seed in range(FULL_SEEDS) for look in (drawn, lambda s, n: run(s, n * 1_000))]
     survivors = [one.id for one in REAL if one.id in MISUSE or not one.killed_by(noticed(one, *looks))]

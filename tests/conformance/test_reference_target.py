@@ -40,7 +40,6 @@ def test_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
 @EVERYTHING
 def test_long_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config) -> None:
     assert steps_without_alarm(target, config, range(1_000, 1_100)) > 20_000

@@ -54,7 +54,6 @@ def test_what_is_asked_of_an_unknown_or_landed_job_is_an_error() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
 def test_three_thousand_steps_a_second_are_fully_judged() -> None:
     for config in TIER_CONFIGS:
         play(reference.target, config, 0)

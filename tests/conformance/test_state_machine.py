@@ -65,7 +65,6 @@ def test_a_planted_slip_is_found(parts: Parts, rule: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_a_correct_cache_survives_for_long(target: Any, config: Config) -> None:

@@ -59,7 +59,6 @@ def test_both_cores_do_the_same_whatever_is_called(source: random.Random, policy
 
 @needs_native
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 def test_both_cores_do_the_same_for_long() -> None:
     for seed in range(1_500):
         source = random.Random(seed)

@@ -349,7 +349,6 @@ def test_a_hierarchy_goes_on_or_is_torn(scenario: Scenario, write: str, request:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("scenario", SCENES)
 def test_a_hierarchy_goes_on_or_is_torn_wherever_it_is_ended(scenario: Scenario, write: str) -> None:

@@ -95,14 +95,12 @@ def test_they_agree_in_a_larger_cache() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("config", LARGE, ids=lambda config: config.label)
 def test_they_agree_in_larger_caches(config: Config) -> None:
     assert sum(played_long(config, seed) for seed in range(10)) > 15_000
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_for_long(config: Config) -> None:
     for seed in range(1_000, 1_400):

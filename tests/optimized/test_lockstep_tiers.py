@@ -102,7 +102,6 @@ LARGE = (
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("config", LARGE, ids=lambda config: config.label)
 def test_they_agree_in_larger_hierarchies(config: Config) -> None:
     kinds = tuple(kind for kind in KINDS[TIERED] if kind != "reset")
@@ -111,7 +110,6 @@ def test_they_agree_in_larger_hierarchies(config: Config) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_for_long(config: Config) -> None:
     for profile in (PROFILE, *CHOICES.values()):

@@ -44,7 +44,6 @@ def test_the_optimized_hierarchy_is_equal_in_every_state(name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", [name for name in FLAT if name not in QUICK])
 def test_the_optimized_cache_is_equal_in_every_state_of_larger_caches(name: str) -> None:
     report = beside(FLAT[name]).search()
@@ -53,7 +52,6 @@ def test_the_optimized_cache_is_equal_in_every_state_of_larger_caches(name: str)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", [name for name in TIERED if name not in QUICK_TIERED])
 def test_the_optimized_hierarchy_is_equal_in_every_state_of_larger_ones(name: str) -> None:
     report = BesideTiers(TIERED[name], target.make).search()

@@ -64,7 +64,6 @@ def test_deep_trees_equal_the_reference(policy: str, mode: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", MODES)
 def test_very_long_runs_equal_the_reference(mode: str) -> None:
     for seed in range(2_000):

@@ -95,7 +95,6 @@ def test_a_slip_in_the_reference_is_found(
 
 @pytest.mark.proof
 @pytest.mark.nightly
-@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
 @pytest.mark.parametrize("cascade", ["base", "none", "leaf"])
 def test_no_interleaving_of_writes_and_fetches_breaks_a_rule(layout: str, cascade: str) -> None:

@@ -79,7 +79,6 @@ def test_a_slip_in_the_reference_is_found(
 
 @pytest.mark.proof
 @pytest.mark.nightly
-@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("policy", ["write_through", "write_through_selective", "write_back"])
 @pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
 @pytest.mark.parametrize("cascade", ["base", "none", "leaf"])

@@ -105,7 +105,6 @@ def test_a_mutant_of_the_reference_is_found(one: Planted) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", NIGHTLY)
 def test_no_transition_of_a_larger_cache_breaks_a_rule(name: str) -> None:
     report = Explorer(NIGHTLY[name]).run()

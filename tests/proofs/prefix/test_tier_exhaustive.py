@@ -116,7 +116,6 @@ def test_events_that_are_not_told_are_missed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("name", NIGHTLY)
 def test_no_step_of_a_larger_hierarchy_breaks_a_rule_or_a_law(name: str) -> None:
     report = Explorer(NIGHTLY[name]).run()
