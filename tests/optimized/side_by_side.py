@@ -4,12 +4,13 @@
     python tests/optimized/side_by_side.py --steps 1000000             from seed 0
     python tests/optimized/side_by_side.py --steps 20000 --sanitize    the compiled core with AddressSanitizer and UBSan
     python tests/optimized/side_by_side.py --steps 0 --tiers 100000    hierarchies on it, beside the reference
+    python tests/optimized/side_by_side.py --steps 0 --sparse 100000   sparse rows on it, beside the reference
 
 A step is one call of both, whose answers or errors are compared; after every ``--every``-th call the whole state is
 (see ``tests/optimized/support/cores.py``).  With tiers the reference is the other, and the state is compared after each
-call (``tests/optimized/support/hierarchy_play.py``).  With ``--sanitize`` the core is built anew, into a folder of its
-own, and a process with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a
-sanitizer says.
+call (``tests/optimized/support/hierarchy_play.py``); so it is with sparse rows (``sparse_pair.py``), which play litmus
+tests and then drawn schedules.  With ``--sanitize`` the core is built anew, into a folder of its own, and a process
+with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a sanitizer says.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=100_000, help="stop after so many (100,000)")
     parser.add_argument("--tiers", type=int, default=0, help="and so many with tiers, beside the reference (0)")
+    parser.add_argument("--sparse", type=int, default=0, help="and so many with sparse rows, beside the reference (0)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--every", type=int, default=10, help="compare the state after every so many calls (10)")
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
@@ -73,7 +75,7 @@ def sanitized(given: argparse.Namespace) -> int:
             "NUMBA_DISABLE_JIT": "1",
         }
         options = ["--steps", str(given.steps), "--seed", str(given.seed), "--every", str(given.every)]
-        options += ["--tiers", str(given.tiers)]
+        options += ["--tiers", str(given.tiers), "--sparse", str(given.sparse)]
         command = [sys.executable, __file__, *options, "--core", str(module)]
         return subprocess.run(command, check=False, env=environment).returncode
 
@@ -148,6 +150,26 @@ def with_tiers(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
     return f"{steps:,} steps of {seed - given.seed} hierarchies"
 
 
+def sparse(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
+    """Play sparse rows, and the reference's; raises ``AssertionError`` for a difference, or a broken rule."""
+    from kvlitmus.conformance.adapters.optimized.sparse import TARGETS
+    from kvlitmus.conformance.run import engine, plan
+    from kvlitmus.conformance.run.results import Options
+    from tests.optimized.support.sparse_pair import PairTarget
+
+    steps, seed = 0, given.seed
+    while steps < given.sparse:
+        for one in map(PairTarget, [target.profile for target in TARGETS.values()]):
+            for item in plan.items(plan.SPARSE_CONFIGS[:3], one.profile, seed=seed, steps=1, litmus=seed == given.seed):
+                result = engine.run_item(one, item, Options(shrink_trials=0, reruns=0))
+                steps += result.steps
+                for found in result.findings:
+                    raise AssertionError(f"{item.id}: {found.rules}\n{found.detail}")
+        seed += 1
+        shown(f"{steps:,} steps with sparse rows")
+    return f"{steps:,} steps of sparse rows"
+
+
 def main() -> int:
     """The command."""
     given = arguments()
@@ -166,8 +188,9 @@ def main() -> int:
             last = time.monotonic()
             print(line, flush=True)
 
+    plays = ((flat, given.steps), (with_tiers, given.tiers), (sparse, given.sparse))
     try:
-        played = [play(given, shown) for play, wanted in ((flat, given.steps), (with_tiers, given.tiers)) if wanted]
+        played = [play(given, shown) for play, wanted in plays if wanted]
     except AssertionError as error:
         print(error)
         return 1

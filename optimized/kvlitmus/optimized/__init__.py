@@ -12,6 +12,7 @@ it and when.
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
 - ``native/``, ``compiled``: pool, tree and victims a second time, in C++, with tiers too; ``cores`` says which of both
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
+- ``sparse``: rows of tokens over host pages and their buffers on the device, in C++ alone.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the
   middle of a call leaves.
 - ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
@@ -21,6 +22,6 @@ it and when.
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
 :mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.
 
-Not here yet: sidecar pools, sparse host memory, ranks.  A sidecar would be one more pool beside the device's and the
+Not here yet: sidecar pools, ranks.  A sidecar would be one more pool beside the device's and the
 host's, a rank one more answer that ``fetch`` waits for before it takes a hit count.
 """

@@ -97,6 +97,25 @@ class Array {
     uint32_t room_ = 0;
 };
 
+// Numbers that are 0 at the beginning, as many for good.
+template <typename T>
+class Zeros {
+  public:
+    Zeros() = default;
+    Zeros(const Zeros&) = delete;
+    Zeros& operator=(const Zeros&) = delete;
+    ~Zeros() { std::free(items_); }
+
+    // Have so many; throws std::bad_alloc.
+    void own(int64_t count) { items_ = static_cast<T*>(allocate_zeros(static_cast<size_t>(count) * sizeof(T))); }
+
+    T& operator[](int64_t at) { return items_[at]; }
+    const T& operator[](int64_t at) const { return items_[at]; }
+
+  private:
+    T* items_ = nullptr;
+};
+
 // An array that most of its owners don't need: one pointer, null until there is something in it.
 template <typename T>
 class Rare {

@@ -1,7 +1,7 @@
 // The module kvlitmus.optimized._core: the compiled core of the control plane.
 //
 // Tree and Pool are what the classes of kvlitmus.optimized.compiled are made of; see there, and the Python tree, which
-// does the same, for what they mean.
+// does the same, for what they mean.  SparseRows is used as it is (kvlitmus.optimized.sparse).
 #include "python.h"
 
 namespace kvlitmus {
@@ -28,6 +28,7 @@ bool take_names() {
     names.inserted = attribute("kvlitmus.optimized.branch", "Inserted");
     names.match = attribute("kvlitmus.optimized.branch", "Match");
     names.run = attribute("kvlitmus.optimized.branch", "Run");
+    names.sparse = PyImport_ImportModule("kvlitmus.optimized.sparse");
     return !PyErr_Occurred();
 }
 
@@ -59,6 +60,7 @@ PyMODINIT_FUNC PyInit__core() {
     using namespace kvlitmus;
     Ref module(PyModule_Create(&definition));
     if (!module || !take_names()) return nullptr;
-    if (!add_pool(module.get()) || !add_places(module.get()) || !add_tree(module.get())) return nullptr;
+    for (auto* add : {add_pool, add_places, add_tree, add_sparse})
+        if (!add(module.get())) return nullptr;
     return module.release();
 }

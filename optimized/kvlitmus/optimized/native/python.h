@@ -63,6 +63,7 @@ struct Names {
     PyObject* inserted;
     PyObject* match;
     PyObject* run;
+    PyObject* sparse;        // the module kvlitmus.optimized.sparse
 };
 extern Names names;
 
@@ -190,6 +191,7 @@ constexpr PyCFunction fast(Function function) {
 bool add_pool(PyObject* module);
 bool add_places(PyObject* module);
 bool add_tree(PyObject* module);
+bool add_sparse(PyObject* module);
 
 extern PyTypeObject* pool_type;
 extern PyTypeObject* place_type;
