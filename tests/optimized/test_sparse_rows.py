@@ -49,7 +49,6 @@ def test_it_agrees_with_the_reference_on_all_litmus_tests_and_a_schedule() -> No
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("config", plan.SPARSE_CONFIGS, ids=lambda config: config.label)
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_agrees_with_the_reference_for_long(name: str, config: Config) -> None:
