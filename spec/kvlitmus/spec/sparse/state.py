@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown
 from kvlitmus.spec.sparse.buffer import SparseBuffer, acknowledged, admitted, grown, swapped
@@ -28,6 +28,8 @@ from kvlitmus.spec.sparse.calls import (
 )
 from kvlitmus.spec.words.quick_replace import lean
 from kvlitmus.spec.words.units import PageNo, Pages, Slot, Tokens, page_ceil
+
+Value = TypeVar("Value")
 
 
 @lean
@@ -174,30 +176,44 @@ class SparseState(NamedTuple):
 
 
 def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """What is known after a call that was answered so, as far as the call and its answer say."""
-    failed = given_back(state, call)
-    arrived = arriving(state, call)
-    state = with_copies(with_promises(state, call, answer), call, answer)
-    rows, buffers = dict(state.rows), dict(state.buffers)
-    if failed is not None:
-        rows.pop(failed, None)
-        buffers.pop(failed, None)
-    elif isinstance(call, SparseAdmit):
-        buffers[call.row] = admitted(state.room, state.hosted(call.length))
-    elif arrived:
-        buffers[arrived.row] = admitted(state.room, state.hosted(arrived.length))
-    elif isinstance(call, SparseSwap):
-        buffers[call.row], places = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
-        if places != answer.places:
-            del buffers[call.row]  # a rule was broken: what it holds isn't known any more
-    elif isinstance(call, SparseMisuse) and not call.declared:
-        buffers.pop(call.row, None)
-    elif isinstance(call, SparseRequest) and answer.slots:
-        row = state.of(call.row)
-        pages = row.pages + granted_pages(state, call, answer.slots)
-        if pages:
-            rows[call.row] = row._replace(pages=pages)
-    return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
+    """What is known after a call that was answered so, as far as the call and its answer say.
+
+    A row that is given back has nothing; one that begins to decode has a buffer, and its tokens are on the host.
+    """
+    gone = given_back(state, call)
+    rows, buffers, reserved = kept(state.rows, gone), kept(state.buffers, gone), kept(state.reserved, gone)
+    backed, lengths, places = kept(state.backed, gone), kept(state.lengths, gone), kept(state.places, gone)
+    for row, (length, buffer) in beginning(state, call, answer).items():
+        had = places.get(row, 0) if isinstance(call, SparseAdmit) else 0
+        buffers[row], lengths[row], backed[row] = buffer, length, state.hosted(length)
+        places[row] = max(had, backed[row])
+    match call:
+        case SparseSwap():
+            lengths[call.row] = call.length
+            buffers[call.row], found = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
+            if found != answer.places:
+                del buffers[call.row]  # a rule was broken: what it holds isn't known any more
+        case SparseMisuse() if not call.declared:
+            buffers.pop(call.row, None)
+        case SparseGrow() if answer.accepted:
+            lengths[call.row] = call.length
+            places[call.row] = max(places.get(call.row, 0), state.hosted(call.length))
+        case SparseReserve() if answer.accepted:
+            reserved[call.row] = Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)
+        case SparseRequest() if answer.slots is not None:
+            if call.length:
+                backed[call.row], lengths[call.row] = state.hosted(call.length - 1), call.length
+                if call.row in buffers:
+                    buffers[call.row] = buffers[call.row]._replace(length=state.hosted(call.length))
+            if pages := state.of(call.row).pages + granted_pages(state, call, answer.slots):
+                rows[call.row] = state.of(call.row)._replace(pages=pages)
+    state = with_copies(state, call, answer)._replace(rows=rows, buffers=buffers, reserved=reserved, seen=answer.seen)
+    return state._replace(backed=backed, lengths=lengths, places=places)
+
+
+def kept(some: Mapping[int, Value], gone: int | None) -> dict[int, Value]:
+    """What rows have, without the one that is given back."""
+    return {row: one for row, one in some.items() if row != gone}
 
 
 def given_back(state: SparseState, call: SparseCall) -> int | None:
@@ -208,10 +224,17 @@ def given_back(state: SparseState, call: SparseCall) -> int | None:
     return one.row if one and not one.left else None
 
 
-def arriving(state: SparseState, call: SparseCall) -> SparseCopy | None:
-    """The transfer that a call ends with all KV, if its row still waits for it."""
-    one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and call.arrived else None
-    return one if one and not one.left else None
+def beginning(state: SparseState, call: SparseCall, answer: SparseDone) -> dict[int, tuple[int, SparseBuffer]]:
+    """The rows that begin to decode with a call: how many tokens of the model each has, and what is in its buffer.
+
+    They are admitted or acknowledged, or a transfer has ended with all KV for which the row still waits.
+    """
+    if isinstance(call, SparseReady):
+        return {one.row: (one.length, first_buffer(state, one)) for one in state.waiting if one.row in answer.ready}
+    one: SparseAdmit | SparseCopy | None = call if isinstance(call, SparseAdmit) else None
+    if isinstance(call, SparseTransferred) and call.arrived and call.transfer in state.transfers:
+        one = None if state.transfers[call.transfer].left else state.transfers[call.transfer]
+    return {} if one is None else {one.row: (one.length, admitted(state.room, state.hosted(one.length)))}
 
 
 def backup(state: SparseState, row: int, length: int) -> SparseRequest:
@@ -232,46 +255,8 @@ def backup_place(length: int, ratio: int) -> tuple[int, int]:
     return (length - 1) // ratio - 1, (length - 1) % ratio
 
 
-def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """What is on the host of each row that decodes, and what admission promised, after a call."""
-    backed, reserved, lengths = dict(state.backed), dict(state.reserved), dict(state.lengths)
-    state = with_places(state, call, answer)
-    gone, arrived = given_back(state, call), arriving(state, call)
-    if gone is not None:
-        backed.pop(gone, None)
-        reserved.pop(gone, None)
-        lengths.pop(gone, None)
-    elif arrived:
-        backed[arrived.row], lengths[arrived.row] = state.hosted(arrived.length), arrived.length
-    elif isinstance(call, SparseAdmit):
-        backed[call.row], lengths[call.row] = state.hosted(call.length), call.length
-    elif isinstance(call, SparseSwap) or (isinstance(call, SparseGrow) and answer.accepted):
-        lengths[call.row] = call.length
-    elif isinstance(call, SparseReserve) and answer.accepted:
-        reserved[call.row] = Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)
-    elif isinstance(call, SparseRequest) and call.length and answer.slots is not None:
-        backed[call.row], lengths[call.row] = state.hosted(call.length - 1), call.length
-        if call.row in state.buffers:
-            longer = state.buffers[call.row]._replace(length=state.hosted(call.length))
-            state = state._replace(buffers={**state.buffers, call.row: longer})
-    return state._replace(backed=backed, reserved=reserved, lengths=lengths)
-
-
-def with_places(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """For how many tokens buffers were made on the device, after a call other than an acknowledgement."""
-    places = dict(state.places)
-    gone, arrived = given_back(state, call), arriving(state, call)
-    if gone is not None:
-        places.pop(gone, None)
-    elif arrived:
-        places[arrived.row] = state.hosted(arrived.length)
-    elif isinstance(call, SparseAdmit) or (isinstance(call, SparseGrow) and answer.accepted):
-        places[call.row] = max(places.get(call.row, 0), state.hosted(call.length))
-    return state._replace(places=places)
-
-
 def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
-    """The copies, transfers and waiting rows after a call, and the buffers of the rows that begin to decode with it.
+    """The copies, transfers and waiting rows after a call.
 
     Whether a copy has ended is what the answer says, and of a transfer its peer says it.  A row that is given back waits
     no more, and leaves its pages to what goes on.
@@ -291,14 +276,7 @@ def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
             copies |= {begun: one} if begun in answer.copying else {}
             waiting, begun = (*waiting, Staged(begun, call.row, one.length)), begun + 1
     elif isinstance(call, SparseReady):
-        started = [one for one in waiting if one.row in answer.ready]
         waiting = tuple([one for one in waiting if one.row not in answer.ready])
-        state = state._replace(
-            buffers={**state.buffers, **{one.row: first_buffer(state, one) for one in started}},
-            places={**state.places, **{one.row: state.hosted(one.length) for one in started}},
-            backed={**state.backed, **{one.row: state.hosted(one.length) for one in started}},
-            lengths={**state.lengths, **{one.row: one.length for one in started}},
-        )
     return state._replace(copies=copies, transfers=transfers, waiting=waiting, begun=begun, sent=sent)
 
 
