@@ -129,7 +129,8 @@ def assets() -> dict[str, bytes]:
     """What lies beside the page, by its path on the site; Python only where it was fetched."""
     found = {"assets/judge/kvlitmus.zip": packed()}
     if PYODIDE.is_dir():
-        found |= {f"assets/judge/{name}": (PYODIDE / name).read_bytes() for name in PYTHON}
+        # As Markdown its README were a page of the site, with a picture that is fetched from elsewhere.
+        found |= {f"assets/judge/{name.replace('.md', '.txt')}": (PYODIDE / name).read_bytes() for name in PYTHON}
     return found
 
 
