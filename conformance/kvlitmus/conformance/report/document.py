@@ -33,7 +33,7 @@ from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerd
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, NOT_WHOLE, Group, Scope, accepted_of, follows
 from kvlitmus.spec.law.rule import Rule
 
-MAX_ITEMS = 10
+MAX_ITEMS = 3
 """How many of the items that show the same finding are named."""
 
 
