@@ -381,7 +381,7 @@ def sweep_callbacks(scenario: Scenario, write: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "write", [pytest.param(one, marks=[pytest.mark.nightly] * (one == "write_through_selective")) for one in WRITES]
+    "write", [pytest.param(one, marks=[pytest.mark.nightly] * (one != "write_back")) for one in WRITES]
 )
 def test_an_interrupt_within_a_callback_loses_no_page(write: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C within a copy to the host that an eviction waits for, within a load, a backup, a read, a write."""

@@ -50,7 +50,7 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(
-    ("planted", "shows", "power"), by_turns(PLANTED, every=4), ids=[planted for planted, *_ in PLANTED]
+    ("planted", "shows", "power"), by_turns(PLANTED, every=8), ids=[planted for planted, *_ in PLANTED]
 )
 def test_a_store_that_does_less_is_found(planted: str, shows: str, power: float) -> None:
     for seed in range(8):  # which moment a kill hits is up to the machine

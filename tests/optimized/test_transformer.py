@@ -28,6 +28,7 @@ def everything_happened(found: dict[str, float]) -> None:
     assert found["lost"] == 0
 
 
+@pytest.mark.nightly
 def test_logits_are_bit_equal_when_computed_in_the_same_order(tmp_path: Path) -> None:
     """Token by token every product has the same shape, with a cache and without."""
     found = serve.run(tmp_path / "pages", chunk=1, rounds=4)

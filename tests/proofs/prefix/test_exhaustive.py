@@ -51,7 +51,7 @@ ALONE = {
 """Rules of other packs that the enumeration can't evaluate, and what establishes them instead."""
 
 
-@pytest.mark.parametrize("name", by_turns(sorted(EVERY_RUN, key="nodes".__eq__), every=12))
+@pytest.mark.parametrize("name", by_turns(sorted(EVERY_RUN, key="nodes".__ne__), every=len(EVERY_RUN)))
 def test_no_transition_breaks_a_rule(name: str) -> None:
     report = explore(name)
     print(f"{name}: {report.line()}")

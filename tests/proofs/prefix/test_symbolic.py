@@ -38,7 +38,7 @@ def target_of(name: str) -> str:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", by_turns(HOLDS, every=6))
+@pytest.mark.parametrize("name", by_turns(HOLDS, every=9))
 def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
     confirmed(crosshair(target_of(name)))
 

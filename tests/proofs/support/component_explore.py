@@ -133,6 +133,8 @@ class Explorer(ComponentSearch[State, JointCall]):
             self.capabilities |= {"component_writes"}
         self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
+        if scope.profile.component_cascade == "none":  # nothing goes with what it stands on: there are many states
+            self.every = 5
 
     def empty(self) -> State:
         """See :class:`ComponentSearch`."""

@@ -329,7 +329,7 @@ MUTANTS = (
 
 
 @pytest.mark.parametrize(
-    "one", by_turns(MUTANTS, [one.id.replace(": ", "-").replace(" ", "-") for one in MUTANTS], every=6)
+    "one", by_turns(MUTANTS, [one.id.replace(": ", "-").replace(" ", "-") for one in MUTANTS], every=12)
 )
 def test_a_mutant_of_an_effect_is_noticed(one: Patched) -> None:
     assert_killed(one, *[fails(name, NOTICES[name]) for name in one.kills])
