@@ -84,6 +84,9 @@ DIRECTIONS = (  # the most specific prefix comes first
         others=(*_ARRAYS, "torch"),
         others_lazily=("triton",),
     ),
+    Direction(
+        "kvlitmus.optimized.prometheus", _FAST, never=("kvlitmus.optimized.data",), others=("prometheus_client",)
+    ),
     Direction("kvlitmus.optimized", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS),
 )
 

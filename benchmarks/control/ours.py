@@ -89,6 +89,10 @@ class Ours(Contender):
         """The call that evicts so many tokens."""
         return partial(self.cache.evict, tokens)
 
+    def evicted(self, answer: Any) -> int:
+        """How many tokens such a call evicted."""
+        return len(answer) * self.page_size
+
     def match(self, tokens: Tokens) -> Call:
         """The call that matches a prompt; it lists the pages too."""
         return partial(self.cache.match, native(tokens))

@@ -78,7 +78,7 @@ def on_the_host(mover: Asked) -> HierarchicalCache:
     in_three_nodes(cache)
     put_in(cache, PROMPT)
     settle(cache)
-    assert cache.evict(6) == 6
+    assert len(cache.evict(6)) == 6
     mover.asked.clear()
     return cache
 
@@ -182,7 +182,7 @@ def test_an_exception_that_ends_a_mover_ends_the_call_and_a_reset_is_what_is_lef
         mover.first = int
         put_in(cache, PROMPT)
         settle(cache)
-        assert cache.evict(6) == 6 and cache.load_back(PROMPT).work is not None
+        assert len(cache.evict(6)) == 6 and cache.load_back(PROMPT).work is not None
 
 
 CALLS: dict[str, Callable[[HierarchicalCache], object]] = {
@@ -266,7 +266,7 @@ def test_a_put_has_what_is_not_stored_across_branches_and_keeps_it(n: int) -> No
     assert [name for work in cache.jobs() for name in work.names] == cache.names.names(place)
     pages = [page for work in cache.jobs() for page in work.host_pages.tolist()]
     assert pages == cache.tree.path_host_pages(place).tolist()
-    assert cache.evict(PAGES) == 8 and cache.evict_host(HOST) == 4
+    assert len(cache.evict(PAGES)) == 8 and cache.evict_host(HOST) == 4
     ends(cache)
 
 

@@ -19,7 +19,7 @@ def ready_to_load(write: str = "write_through", **how: Any) -> Desk:
     """A key on the host alone."""
     desk = Desk(write, **how)
     desk.keep(KEY)
-    assert desk.cache.evict(ALL) == len(KEY)
+    assert SIZE * len(desk.cache.evict(ALL)) == len(KEY)
     return desk
 
 
@@ -198,9 +198,9 @@ def test_a_spill_that_fails_leaves_its_pages_where_they_are(stage: str) -> None:
     desk = Desk("write_back")
     desk.compute(KEY)
     desk.faults.fail(stage)
-    assert desk.cache.evict(2 * SIZE) == 0 and len(desk.cache.match(list(KEY)).pages) == 4
+    assert len(desk.cache.evict(2 * SIZE)) == 0 and len(desk.cache.match(list(KEY)).pages) == 4
     desk.check()
-    assert desk.cache.evict(2 * SIZE) == 2 * SIZE
+    assert len(desk.cache.evict(2 * SIZE)) == 2
     desk.compute(KEY)
     desk.still_works(KEY)
 
@@ -210,9 +210,9 @@ def test_a_device_is_freed_even_if_nothing_can_be_copied_any_more() -> None:
     desk.compute(KEY)
     for _ in range(GIVE_UP - 1):
         desk.faults.fail(testing.SPILL)
-        assert desk.cache.evict(ALL) == 0
+        assert len(desk.cache.evict(ALL)) == 0
     desk.faults.fail(testing.SPILL)
-    assert desk.cache.evict(ALL) > 0
+    assert len(desk.cache.evict(ALL)) > 0
     desk.check()
     desk.still_works(KEY)
 

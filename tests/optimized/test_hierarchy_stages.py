@@ -300,7 +300,7 @@ def test_events_of_what_has_no_name_are_not_told() -> None:
         cache.advance(job.id)
     cache.tick()
     assert [(one.tier, one.page) for one in cache.events()] == [("host", first.page), ("host", second.page)]
-    assert cache.evict(8) == 4
+    assert len(cache.evict(8)) == 4
     assert [(one.what, one.page) for one in cache.events()] == [("removed", second.page), ("removed", first.page)]
 
 
@@ -328,7 +328,7 @@ def test_more_prefetches_wait_below_one_page_than_16_bits_can_count() -> None:
     for rid in range(many):
         cache.abandon(rid)
     cache.finish(math.inf)
-    assert cache.host_available() == many + 7 and cache.evict(1) == 1 and cache.evict_host(1) == 1
+    assert cache.host_available() == many + 7 and len(cache.evict(1)) == 1 and cache.evict_host(1) == 1
 
 
 def test_a_read_that_nobody_waits_for_is_of_its_namespace_when_all_else_is_gone() -> None:
@@ -344,6 +344,6 @@ def test_a_read_that_nobody_waits_for_is_of_its_namespace_when_all_else_is_gone(
     cache.tick()
     assert cache.prefetch(1, [1, 2, 3], "a").started
     cache.abandon(1)
-    assert (cache.evict(1), cache.evict_host(1)) == (1, 1)
+    assert (len(cache.evict(1)), cache.evict_host(1)) == (1, 1)
     (query,) = cache.jobs()
     assert cache.span(query).namespace == "a"

@@ -27,6 +27,10 @@ EXCERPTS = re.findall(r'```python title="(examples/\w+\.py)"\n(.*?)```', PAGE, r
 def test_the_programs_run(title: str) -> None:
     if title == "sparse.py":
         pytest.importorskip("kvlitmus.optimized._core", reason="no core")
+    if title == "metrics.py":
+        pytest.importorskip(
+            "prometheus_client", reason="the client library is missing: the extra 'prometheus' brings it"
+        )
     exec(compile(PROGRAMS[title], title, "exec"), {})
 
 
@@ -37,7 +41,7 @@ def test_what_is_shown_of_the_example_is_in_it(name: str, text: str) -> None:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert set(PROGRAMS) == {"flat.py", "stepped.py", "sparse.py"}
+    assert set(PROGRAMS) == {"flat.py", "metrics.py", "stepped.py", "sparse.py"}
     assert len(EXCERPTS) == 4
 
 

@@ -83,7 +83,7 @@ class Pair:
         fresh = [bits >> (at // self.size) & 1 for at in range(count)]
         if what == "evict":
             asked = count * self.size
-            assert self.cache.evict(asked) == self.perform(Evict(Tokens(asked)))
+            assert len(self.cache.evict(asked)) * self.size == self.perform(Evict(Tokens(asked)))
         elif what == "begin":
             self.begin(rid, namespace, fresh)
         elif what == "fork":

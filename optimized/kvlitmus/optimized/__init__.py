@@ -17,7 +17,8 @@ it and when.
   middle of a call leaves.
 - ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
   is what is under way, ``mover`` and ``runner`` who does it.
-- ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again.
+- ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again;
+  ``counters`` is what a cache has done, and ``prometheus`` publishes it.
 
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
 :mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.

@@ -69,6 +69,8 @@ class Pool:
 class Tree:
     clock: int
     evictable: int
+    evicted: int
+    evicted_host: int
     protected: int
     page_size: int
     pool: Any
@@ -104,6 +106,7 @@ class Tree:
     def unlock(self, place: Any, /) -> None: ...
     def release(self, place: Any, /) -> None: ...
     def evict(self, pages: int, /) -> int: ...
+    def evict_pages(self, pages: int, /) -> PageArray: ...
     def begin(
         self, namespace: Hashable, units: IntArray, length: int, /
     ) -> tuple[Any, NDArray[np.int64], int] | None: ...

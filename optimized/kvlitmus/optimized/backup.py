@@ -163,6 +163,9 @@ class Backups(Copies):
         except Exception as error:  # noqa: BLE001  whatever is raised, the contents are not there
             self.works.fault(BACKUP, error)
             self.spilling.clear()
+            work.error = error
+            self.works.count(work, 0)
             return False
         self.spilling.clear()
+        self.works.count(work, len(pages))
         return True

@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import cores, inputs
+from kvlitmus.optimized.arrays import PageArray
 from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Run, Units
 from kvlitmus.optimized.calls import Calls, called
+from kvlitmus.optimized.counters import Served, Stats
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
 from kvlitmus.optimized.inputs import StaleHandle, integers
 from kvlitmus.optimized.policy import POLICIES
@@ -162,6 +164,7 @@ class FlatCache:
         own = parts is not None and parts.core == cores.PYTHON
         self.core = cores.core_of(config.core, "it has parts of its own" if own else "")
         self.parts = parts or parts_of(self.core)
+        self.earlier = Served()
         self.reset()
 
     def reset(self, *, abort: bool = False) -> Sequence[object]:
@@ -210,6 +213,8 @@ class FlatCache:
 
     def plant(self, tree: Tree) -> None:
         """Use this tree, and its pool."""
+        if hasattr(self, "requests"):
+            self.earlier = self.served()
         self.pool = tree.pool
         self.tree = tree
         self.names = self.parts.names(tree, bigram=self.config.bigram)
@@ -342,12 +347,14 @@ class FlatCache:
             raise
         calls.torn = outer
 
-    def evict(self, n: int) -> int:
-        """Make ``n`` slots free, the least valuable pages first, or as many as are not locked; how many became free."""
+    def evict(self, n: int) -> PageArray:
+        """Make ``n`` slots free, the least valuable pages first, or as many as are not locked; the pages that are now.
+
+        They are in ascending order, and the pool's again, which hands them out.
+        """
         if self.calls.torn:
             self.calls.refuse()
-        size = self.config.page_size
-        return self.tree.evict(-(-operator.index(n) // size)) * size
+        return self.tree.evict_pages(-(-operator.index(n) // self.config.page_size))
 
     def flush(self) -> int:
         """Forget all that is cached and not locked; how many slots became free.
@@ -464,6 +471,16 @@ class FlatCache:
         calls.torn = outer
 
     # -- observation ---------------------------------------------------------------------------
+
+    def served(self) -> Served:
+        """What became of requests and pages since the cache was made."""
+        requests, tree = self.requests, self.tree
+        now = Served(requests.begun, requests.tokens, requests.hits, tree.evicted, tree.evicted_host)
+        return now.after(self.earlier)
+
+    def stats(self) -> Stats:
+        """What was counted since the cache was made, and how much there is of it now; from any thread."""
+        return Stats(self.served(), len(self.requests.running), self.pool.free_count, 0, {}, {}, 0)
 
     @called
     def events(self) -> Sequence[CacheEvent]:

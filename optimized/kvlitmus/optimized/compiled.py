@@ -140,7 +140,7 @@ class CompiledRequests(RequestTable):
         if begun is None:
             return None
         place, row, cached = begun
-        return self.started(rid, Running(namespace, tokens, row, cached, place))
+        return self.counted(self.started(rid, Running(namespace, tokens, row, cached, place)))
 
     def store(self, request: Running, computed: int, *, counts: bool, lock: bool) -> tuple[Place, int]:
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""

@@ -22,12 +22,14 @@ a model computes in a thread of its own; :meth:`faults`; all of :class:`~kvlitmu
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from kvlitmus.optimized.copying import wait_over
+from kvlitmus.optimized.counters import Stats
 from kvlitmus.optimized.fetch import Prefetched
 from kvlitmus.optimized.late import PATIENCE
 from kvlitmus.optimized.life import TieredCache, TierParts, scheduled
@@ -222,6 +224,12 @@ class HierarchicalCache(TieredCache):
     def moving(self) -> PageArray:
         """The host pages in the hands of work under way: held by prefetches, waiting to be freed, or abandoned."""
         return np.concatenate([self.fetches.holding(), *self.host.releasing, self.host.pool.withheld])
+
+    def stats(self) -> Stats:
+        """See :meth:`FlatCache.stats`."""
+        counts, waiting = self.works.counts, Counter([work.kind for work in self.jobs()])
+        free_host, size = self.host.pool.free_count, self.mover.page_bytes
+        return super().stats()._replace(free_host=free_host, work=counts, waiting=waiting, page_bytes=size)
 
     def faults(self) -> Sequence[BaseException]:
         """The last errors of copies, at most 16: all were contained."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import inputs
+from kvlitmus.optimized.arrays import PageArray
 from kvlitmus.optimized.backup import USES, Backups
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts, parts_of, python_pool
 from kvlitmus.optimized.cores import PYTHON, core_of
@@ -290,10 +291,9 @@ class TieredCache(FlatCache):
         return inserted
 
     @scheduled
-    def evict(self, n: int) -> int:
+    def evict(self, n: int) -> PageArray:
         """See :meth:`FlatCache.evict`; pages with host copies live on there."""
-        size = self.config.page_size
-        return self.tree.evict(-(-operator.index(n) // size)) * size
+        return self.tree.evict_pages(-(-operator.index(n) // self.config.page_size))
 
     def flush(self) -> int:
         """Of caches without a host: what is to become of host copies, and of work under way, nobody has said yet.

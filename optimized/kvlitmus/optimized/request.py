@@ -91,7 +91,8 @@ class Retracted(NamedTuple):
 class RequestTable:
     """All running requests of one pool and one tree; tokens are of the tree's type, or of 64 bits for bigrams.
 
-    Who calls it says where the call begins and ends (:mod:`kvlitmus.optimized.calls`).
+    Who calls it says where the call begins and ends (:mod:`kvlitmus.optimized.calls`).  ``begun``: how many requests;
+    ``tokens``: with how many, in all, and ``hits``: how many of these were cached.
     """
 
     def __init__(self, pool: PagePool, tree: Tree, *, bigram: bool = False) -> None:
@@ -102,6 +103,7 @@ class RequestTable:
         self.size = tree.page_size
         self.running: dict[Hashable, Running] = {}
         self.retracted: dict[Hashable, Retracted] = {}
+        self.begun = self.tokens = self.hits = 0
 
     def own(self, tokens: IntArray) -> IntArray:
         """These tokens in the type of the table; raises ``ValueError`` for one that doesn't fit."""
@@ -152,7 +154,14 @@ class RequestTable:
                 self.pool.give_back(own)
             self.calls.changed = False
             raise
-        return self.started(rid, running)
+        return self.counted(self.started(rid, running))
+
+    def counted(self, running: Running) -> Running:
+        """This request has begun, with so much of it cached."""
+        self.begun += 1
+        self.tokens += running.length
+        self.hits += running.cached
+        return running
 
     def started(self, rid: Hashable, running: Running) -> Running:
         """This request runs; where its id can't be looked up any more, it has not begun."""

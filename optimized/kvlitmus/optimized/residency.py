@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.optimized.arrays import IntArray
+from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Place, Run
 from kvlitmus.optimized.calls import whole
 from kvlitmus.optimized.evict import Victims
@@ -69,6 +69,9 @@ class Residency(Paths):
         self.free_uids: list[int] = []
         self.evictable = 0
         self.protected = 0
+        self.evicted = self.evicted_host = 0
+        self.leaving: PageArray | None = None
+        self.left = 0
         self.victims = Victims(POLICIES[policy], device_tip, self.by_uid)
         self.host_victims = Victims(POLICIES[policy], host_tip, self.by_uid)
         self.spill: Callable[[Run], int] | None = None
@@ -92,10 +95,22 @@ class Residency(Paths):
                     passed.add(branch)
                     self.victims.drop(branch)
                 freed += gone
+                self.evicted += gone
         finally:
             for branch in passed:
                 self.victims.offer(branch)
         return freed
+
+    def evict_pages(self, pages: int) -> PageArray:
+        """The same; returns which they are, in ascending order."""
+        outer = self.leaving, self.left
+        self.leaving, self.left = np.empty(max(0, min(pages, self.evictable)), np.int32), 0
+        try:
+            gone = self.leaving[: self.evict(pages)]
+            gone.sort()
+            return gone
+        finally:
+            self.leaving, self.left = outer
 
     def leave_device(self, branch: Branch, most: int) -> int:
         """Take pages of the last resident node of a branch off the device, at most so many; returns how many."""
@@ -111,6 +126,9 @@ class Residency(Paths):
         if self.tell is not None:
             self.tell(REMOVED, DEVICE, Run(branch, lo, hi))
         self.pool.release(branch.dev_pages[lo:hi])
+        if self.leaving is not None:
+            self.leaving[self.left : self.left + hi - lo] = branch.dev_pages[lo:hi]
+            self.left += hi - lo
         self.evictable -= hi - lo
         if backed:
             branch.dev = lo
@@ -170,7 +188,9 @@ class Residency(Paths):
             branch = self.host_victims.best()
             if branch is None:
                 break
-            freed += self.leave_host(branch, pages - freed)
+            gone = self.leave_host(branch, pages - freed)
+            freed += gone
+            self.evicted_host += gone
         return freed
 
     def leave_host(self, branch: Branch, most: int) -> int:

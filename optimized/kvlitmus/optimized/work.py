@@ -20,6 +20,7 @@ work up sets ``cancelled`` and lets go of its pages only when that last report h
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,12 +30,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlitmus.optimized.calls import TornCache
+from kvlitmus.optimized.counters import WorkCount
 from kvlitmus.optimized.mover import Mover, PageArray, Ticket
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Place, Run, Units
 
 BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
 """The kinds of work."""
+KINDS = (BACKUP, LOAD, QUERY, FETCH, PUT)
 
 QUERYING, FETCHING, ENDED, REVOKED = "query", "fetch", "ended", "revoked"
 """The stages."""
@@ -60,7 +63,7 @@ class Work:
     pages a fetch or put has behind it; ``layers``: how many layers of a load are copied.  ``landed``: the work itself
     is over, and only the notice of the next tick is missing.  ``error``: why a copy has failed; it has landed then,
     too.  ``instead_of``: the numbers of the copies that failed before it.  ``cancelled``: nobody wants the result any
-    more; the one field that threads look at while it may change.
+    more; the one field that threads look at while it may change.  ``begun``: when, by :func:`time.monotonic`.
     """
 
     id: int
@@ -80,6 +83,7 @@ class Work:
     error: BaseException | None = None
     landed: bool = False
     cancelled: bool = False
+    begun: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -115,7 +119,7 @@ class WorkTable:
     """All work under way, by number, in the order in which it was begun.
 
     ``again``: by the number of a copy that has failed, the work that makes it once more, while that is under way.
-    ``faults``: the last errors of copies, which were contained.
+    ``faults``: the last errors of copies, which were contained.  ``counts``: what was done, by kind.
     """
 
     def __init__(self) -> None:
@@ -124,6 +128,7 @@ class WorkTable:
         self.works: dict[int, Work] = {}
         self.again: dict[int, Work] = {}
         self.faults: deque[BaseException] = deque(maxlen=16)
+        self.counts = {kind: WorkCount() for kind in KINDS}
 
     def add(
         self,
@@ -140,16 +145,28 @@ class WorkTable:
             work = self.works[self.last] = Work(self.last, kind, place, runs, device_pages, host_pages, ticket)
         except MemoryError as error:  # whoever went on without it would leave its pages busy for ever
             raise TornCache("no memory to follow what has begun: reset(abort=True) the cache") from error
+        self.counts[kind].begun += 1
         return work
 
     def aside(self, kind: str, place: Place) -> Work:
         """Work that is over before its call is, so that nobody looks for it: its number is negative."""
         self.unlisted -= 1
+        self.counts[kind].begun += 1
         return Work(self.unlisted, kind, place)
+
+    def count(self, work: Work, pages: int) -> None:
+        """It is over, and has moved so many pages."""
+        one = self.counts[work.kind]
+        one.over += 1
+        one.failed += work.error is not None
+        one.pages += pages
+        one.seconds += time.monotonic() - work.begun
 
     def remove(self, work: Work) -> None:
         """It is over, and was taken note of."""
         del self.works[work.id]
+        copied = work.ticket is not None and work.error is None
+        self.count(work, len(work.host_pages) if copied else work.done)
         for number in work.instead_of:
             del self.again[number]
 
@@ -162,6 +179,7 @@ class WorkTable:
             self.again[number] = fresh
         fresh.instead_of, work.instead_of = (*work.instead_of, work.id), ()
         del self.works[work.id]
+        self.count(work, 0)
 
     def under_way(self, number: int) -> Work | None:
         """The work with this number, or the one that does it once more; ``None`` where it is over."""

@@ -256,7 +256,9 @@ class Desk:
         found = self.cache.match(list(tokens))
         assert len(found.pages) == len(tokens) // SIZE, "a fresh request is not cached"
         resident = self.cache.sizes()[0]
-        assert self.cache.evict(ALL) == resident and self.cache.sizes() == (0, 0), "something can't be evicted"
+        assert SIZE * len(self.cache.evict(ALL)) == resident and self.cache.sizes() == (0, 0), (
+            "something can't be evicted"
+        )
         self.check()
         self.settle()
         self.cache.evict_host(ALL)

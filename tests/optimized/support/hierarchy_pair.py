@@ -86,7 +86,7 @@ class Pair(Look):
         need = -(-len(key.tokens) // self.size)
         short = need * self.size - self.one.available()
         if short > 0:
-            assert self.one.evict(short) == self.two.evict(short)
+            assert self.one.evict(short) == self.size * len(self.two.evict(short))
         mine, theirs = self.one.alloc(need * self.size), self.two.pool.take(need)
         assert (mine is None) == (theirs is None)
         if mine is None or theirs is None:
@@ -189,7 +189,7 @@ class Pair(Look):
 
     def evict(self) -> None:
         n = self.rng.randint(0, 5 * self.size)
-        assert self.one.evict(n) == self.two.evict(n)
+        assert self.one.evict(n) == self.size * len(self.two.evict(n))
 
     def evict_host(self) -> None:
         n = self.rng.randint(0, 3 * self.size)
@@ -197,7 +197,7 @@ class Pair(Look):
 
     def evict_all(self) -> None:
         """All that can go leaves the device."""
-        assert self.one.evict(99 * self.size) == self.two.evict(99 * self.size)
+        assert self.one.evict(99 * self.size) == self.size * len(self.two.evict(99 * self.size))
 
     def forget(self) -> None:
         """All that can go leaves the device and the host; what is in storage stays there."""

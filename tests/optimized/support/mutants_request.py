@@ -90,7 +90,7 @@ def evicted_never_counted(original: Original) -> Any:
 @mutant("flush-forgets-one-leaf-a-time", "cache:FlatCache.flush", like=("flush-forgets-one-leaf-a-time",))
 def flush_forgets_one_leaf_a_time(original: Original) -> Any:
     """A flush takes the page at the tip of each prompt, and what was before it stays."""
-    return lambda self: self.evict(len(self.tree.roots) * self.config.page_size)
+    return lambda self: len(self.evict(len(self.tree.roots) * self.config.page_size)) * self.config.page_size
 
 
 @mutant("stale-offer-is-believed", "evict:Victims.offer", like=("branch-before-others", "split-renews-the-rest"))

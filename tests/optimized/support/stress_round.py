@@ -263,7 +263,7 @@ class Round:
         what = self.draw.randrange(20)
         size = self.setting.page_size
         if what < 6:
-            self.counts["evicted"] += self.cache.evict(self.draw.randrange(1, 17) * size) // size
+            self.counts["evicted"] += len(self.cache.evict(self.draw.randrange(1, 17) * size))
         elif what < 14:
             self.counts["evicted_host"] += self.cache.evict_host(self.draw.randrange(1, 17) * size) // size
         elif what < 17 or self.cache.store is None:

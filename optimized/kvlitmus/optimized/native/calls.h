@@ -192,7 +192,7 @@ class Changed {
 template <typename Work>
 PyObject* evicted(PyObject* self, Work work) {
     Changed changed(self);
-    PyObject* answer = guarded([&] { return PyLong_FromLongLong(work()); });
+    PyObject* answer = guarded(work);
     if (answer)
         note(pool_at(self));
     else

@@ -112,6 +112,12 @@ class Pool {
         if (top_) std::memcpy(into, stack_, top_ * sizeof(int32_t));
     }
 
+    // The pages that were given back last, so many of them.
+    void copy_newest(int32_t* into, int64_t count) const {
+        const int32_t* end = grouping_ ? group_.end() : stack_ + top_;
+        if (count) std::memcpy(into, end - count, count * sizeof(int32_t));
+    }
+
     // These pages alone are free, in this order from the bottom; `more` of them are in use from now on.
     void keep_free(const int32_t* left, int64_t count, const int32_t* more, int64_t withheld) {
         fresh_ = end_;

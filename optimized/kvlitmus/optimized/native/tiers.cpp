@@ -43,7 +43,7 @@ PyObject* with_last(PyObject* self, PyObject* place, Work work) {
 PyObject* evict_host(PyObject* self, PyObject* given) {
     int64_t pages;
     if (!whole(given, pages) || !hosted(self)) return nullptr;
-    return evicted(self, [&] { return tree_of(self).evict_host(pages); });
+    return evicted(self, [&] { return PyLong_FromLongLong(tree_of(self).evict_host(pages)); });
 }
 
 // insert_host(anchor, units, pages): how many were known, and how many were cached.

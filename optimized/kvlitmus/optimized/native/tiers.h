@@ -34,6 +34,7 @@ inline int64_t Tree::evict_device(int64_t wanted) {
                 victims.drop(number);
             }
             freed += gone;
+            evicted += gone;
         }
     } catch (...) {
         offer_passed();
@@ -102,6 +103,7 @@ inline int64_t Tree::evict_host(int64_t wanted) {
         if (number < 0) break;
         freed += leave_host(number, wanted - freed);
     }
+    evicted_host += freed;
     return freed;
 }
 

@@ -49,6 +49,7 @@ class Tree {
     Victims victims, host_victims;
     int64_t clock = 0;
     int64_t evictable = 0, guarded = 0;
+    int64_t evicted = 0, evicted_host = 0;  // pages, since there is this tree
     Array<int32_t> emptied;  // roots that nothing hangs at any more, for whoever names them
     void (*gone)(void* shadow) = nullptr;                        // the branch with this shadow is gone
     void (*shorter)(void* shadow, int32_t pages) = nullptr;      // it ends earlier now
@@ -268,6 +269,7 @@ class Tree {
             if (number < 0) break;
             freed += leave(number, wanted - freed);
         }
+        evicted += freed;
         return freed;
     }
 

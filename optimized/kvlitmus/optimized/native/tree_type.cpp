@@ -318,7 +318,23 @@ PyObject* release(PyObject* self, PyObject* place) {
 PyObject* evict(PyObject* self, PyObject* given) {
     int64_t pages;
     if (!whole(given, pages) || !ready(owner(self))) return nullptr;
-    return evicted(self, [&] { return tree_of(self).evict(pages); });
+    return evicted(self, [&] { return PyLong_FromLongLong(tree_of(self).evict(pages)); });
+}
+
+PyObject* evict_pages(PyObject* self, PyObject* given) {
+    int64_t pages;
+    if (!whole(given, pages) || !ready(owner(self))) return nullptr;
+    return evicted(self, [&]() -> PyObject* {
+        NoCollection none;  // which may take what is free now
+        Tree& tree = tree_of(self);
+        int64_t freed = tree.evict(pages);
+        View out;
+        Ref made = new_array(freed, names.int32, out);
+        auto* into = reinterpret_cast<int32_t*>(out.bytes());
+        if (made) tree.pool.copy_newest(into, freed);
+        if (made) std::sort(into, into + freed);
+        return made.release();
+    });
 }
 
 // -- what is along a path -----------------------------------------------------------------------------------------
@@ -396,6 +412,8 @@ PyObject* hits(PyObject* self, PyObject* place) {
 
 PyObject* get_clock(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).clock); }
 PyObject* get_evictable(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).evictable); }
+PyObject* get_evicted(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).evicted); }
+PyObject* get_evicted_host(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).evicted_host); }
 PyObject* get_protected(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).guarded); }
 PyObject* get_page_size(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).page_size); }
 PyObject* get_pool(PyObject* self, void*) { return Py_NewRef(owner(self)->pool); }
@@ -432,6 +450,7 @@ PyMethodDef methods[] = {
     {"unlock", unlock, METH_O, "Give one protection back."},
     {"release", release, METH_O, "The same for whoever holds the lock, so that the place can't be gone."},
     {"evict", evict, METH_O, "Free so many pages, or as many as are not locked; returns how many."},
+    {"evict_pages", evict_pages, METH_O, "The same; returns which they are."},
     {"begin", fast(begin), METH_FASTCALL, "A request's first step at once."},
     {"store", fast(store), METH_FASTCALL, "Cache what a request has computed."},
     {"leave", fast(leave), METH_FASTCALL, "A request's last step at once."},
@@ -450,6 +469,8 @@ PyMethodDef methods[] = {
 PyGetSetDef attributes[] = {
     {"clock", get_clock, nullptr, "Raised by every use.", nullptr},
     {"evictable", get_evictable, nullptr, "Pages that could be evicted.", nullptr},
+    {"evicted", get_evicted, nullptr, "Pages that were evicted from the device.", nullptr},
+    {"evicted_host", get_evicted_host, nullptr, "Pages that were evicted from the host.", nullptr},
     {"protected", get_protected, nullptr, "Pages that are locked.", nullptr},
     {"page_size", get_page_size, nullptr, "Units per page.", nullptr},
     {"pool", get_pool, nullptr, "Where its pages are from.", nullptr},

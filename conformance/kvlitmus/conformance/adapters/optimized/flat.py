@@ -178,7 +178,7 @@ class OptimizedPorts:
 
     def evict(self, n: int) -> int:
         """See :class:`~kvlitmus.conformance.ports.Evict`."""
-        return int(self.cache.evict(n))
+        return len(self.cache.evict(n)) * self.size
 
     # -- requests ------------------------------------------------------------------------------
 
