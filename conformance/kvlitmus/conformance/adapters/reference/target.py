@@ -25,6 +25,8 @@ class ReferenceTarget:
             return RankedReference()
         if config.policy not in POLICIES:
             raise Unsupported(f"the reference has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
+        if config.components:
+            raise Unsupported(f"this reference has KV alone, no {config.components}: reference-components has them")
         if config.tiered:
             return TieredReference(config, self.profile)
         return ReferenceCache(config, self.profile)
