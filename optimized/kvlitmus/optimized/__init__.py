@@ -12,6 +12,7 @@ it and when.
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
 - ``native/``, ``compiled``: pool, tree and victims a second time, in C++, with tiers too; ``cores`` says which of both
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
+- ``lent``: a flat cache over pages that an engine's own allocator hands out.
 - ``sparse``: rows of tokens over host pages and their buffers on the device, in C++ alone.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the
   middle of a call leaves.

@@ -364,7 +364,12 @@ class OptimizedCache(OptimizedPorts):
             )
             for node in self.nodes()
         ]
-        return View(self.cache.pool.free_pages().tolist(), seen)
+        return View(self.free_pages(), seen)
+
+    def free_pages(self) -> Sequence[int]:
+        """The pages that could be handed out now."""
+        free: list[int] = self.cache.pool.free_pages().tolist()
+        return free
 
 
 def listed(slots: Any) -> list[int] | None:

@@ -45,6 +45,8 @@ class OptimizedTarget:
 
         if config.policy not in POLICIES:
             raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
+        if config.components:
+            raise Unsupported(f"this cache has KV alone, no {config.components}")
         made: OptimizedPorts
         if config.tiered:
             from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized  # it needs torch
