@@ -14,6 +14,7 @@ import numpy as np
 
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference.prefix.perform import Choice, free_pages, perform
@@ -221,6 +222,24 @@ def test_a_request_that_does_not_run_can_not_go_on() -> None:
     ):
         with pytest.raises(KeyError):
             call()
+
+
+@pytest.mark.parametrize("host_pages", [0, 8])
+def test_what_a_request_caches_has_its_priority(host_pages: int) -> None:
+    config = CacheConfig(page_size=1, pages=8, host_pages=host_pages, policy="priority", write="write_back")
+    cache: FlatCache = HierarchicalCache(config) if host_pages else FlatCache(config)
+    assert cache.begin(1, [1, 1], priority=2) is not None
+    assert cache.begin(2, [2, 2], priority=1) is not None
+    assert cache.begin(3, [3]) is not None
+    assert cache.fork(4, 1) is not None and cache.retract(4) and cache.resume_request(4) is not None
+    with pytest.raises(ValueError, match="priority"):
+        cache.begin(5, [5], priority=1 << 70)
+    cache.publish(1)
+    for rid in (4, 1, 2, 3):
+        cache.end(rid, keep=rid != 4)
+    for left in ([2, 2], [1, 2], [0, 2], [0, 1], [0, 0]):  # of the three the least first, then the second
+        cache.evict(1)
+        assert [len(cache.match([token] * 2).pages) for token in (2, 1)] == left
 
 
 def test_no_more_is_taken_back_than_is_its_own() -> None:

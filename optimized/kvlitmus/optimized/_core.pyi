@@ -111,7 +111,15 @@ class Tree:
         self, namespace: Hashable, units: IntArray, length: int, /
     ) -> tuple[Any, NDArray[np.int64], int] | None: ...
     def store(
-        self, place: Any, units: IntArray, row: NDArray[np.int64], start: int, counts: bool, lock: bool, /
+        self,
+        place: Any,
+        units: IntArray,
+        row: NDArray[np.int64],
+        start: int,
+        counts: bool,
+        lock: bool,
+        priority: int,
+        /,
     ) -> Any: ...
     def leave(self, place: Any, row: NDArray[np.int64], start: int, end: int, /) -> None: ...
     def fill(self, place: Any, lo: int, row: NDArray[np.int64], /) -> None: ...

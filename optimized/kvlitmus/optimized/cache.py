@@ -374,14 +374,17 @@ class FlatCache:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
-        """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory."""
+    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None, *, priority: int = 0) -> Running | None:
+        """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory.
+
+        ``priority``: of what it will cache, see :meth:`insert`.
+        """
         calls = self.calls
         outer = calls.torn and calls.refuse()
-        given = inputs.tokens(tokens)
+        given, priority = inputs.tokens(tokens), inputs.priority(priority)
         calls.changed, calls.torn = outer and calls.changed, True
         try:
-            running = self.requests.begin(rid, namespace, given)
+            running = self.requests.begin(rid, namespace, given, priority)
         except BaseException as error:
             calls.ended(error, outer)
             raise

@@ -132,7 +132,7 @@ class CompiledRequests(RequestTable):
 
     tree: Any
 
-    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray, priority: int = 0) -> Running | None:
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""
         self.unknown(rid)
         tokens = self.own(tokens).copy()
@@ -140,7 +140,7 @@ class CompiledRequests(RequestTable):
         if begun is None:
             return None
         place, row, cached = begun
-        return self.counted(self.started(rid, Running(namespace, tokens, row, cached, place)))
+        return self.counted(self.started(rid, Running(namespace, tokens, row, cached, place, priority)))
 
     def store(self, request: Running, computed: int, *, counts: bool, lock: bool) -> tuple[Place, int]:
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""
@@ -148,7 +148,7 @@ class CompiledRequests(RequestTable):
         units = self.units(request.tokens[start:])[: computed - start]
         end = start + len(units) - len(units) % self.size
         if end:
-            place = self.tree.store(place, units, request.row, start, counts, lock)
+            place = self.tree.store(place, units, request.row, start, counts, lock, request.priority)
         elif lock:
             self.tree.lock(place)
         return place, end

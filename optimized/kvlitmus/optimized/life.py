@@ -303,9 +303,9 @@ class TieredCache(FlatCache):
         raise NotImplementedError("a hierarchy can't be flushed: reset it")
 
     @scheduled
-    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
+    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None, *, priority: int = 0) -> Running | None:
         """See :meth:`FlatCache.begin`."""
-        return self.requests.begin(rid, namespace, inputs.tokens(tokens))
+        return self.requests.begin(rid, namespace, inputs.tokens(tokens), inputs.priority(priority))
 
     @scheduled
     def fork(self, rid: Hashable, of: Hashable) -> Running | None:

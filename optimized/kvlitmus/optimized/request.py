@@ -39,12 +39,21 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A running request.  ``length``: its tokens; ``cached``: how many of its slots are the tree's."""
+    """A running request.
 
-    __slots__ = ("_row", "_tokens", "cached", "length", "namespace", "place")
+    ``length``: its tokens; ``cached``: how many of its slots are the tree's; ``priority``: of what it caches.
+    """
+
+    __slots__ = ("_row", "_tokens", "cached", "length", "namespace", "place", "priority")
 
     def __init__(
-        self, namespace: Hashable, tokens: IntArray, row: NDArray[np.int64], cached: int, place: Place
+        self,
+        namespace: Hashable,
+        tokens: IntArray,
+        row: NDArray[np.int64],
+        cached: int,
+        place: Place,
+        priority: int = 0,
     ) -> None:
         self.namespace = namespace
         self._tokens = tokens
@@ -52,6 +61,7 @@ class Running:
         self.length = len(tokens)
         self.cached = cached
         self.place = place
+        self.priority = priority
 
     @property
     def tokens(self) -> IntArray:
@@ -86,6 +96,7 @@ class Retracted(NamedTuple):
     namespace: Hashable
     tokens: IntArray
     contents: object
+    priority: int
 
 
 class RequestTable:
@@ -130,7 +141,7 @@ class RequestTable:
             self.tree.evict(short)
         return self.pool.take(pages)
 
-    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray, priority: int = 0) -> Running | None:
         """Match, lock, and only then make room; without enough memory nothing but recency has changed.
 
         What could be evicted is gone even so.  Raises ``ValueError`` when the id is in use.
@@ -147,7 +158,7 @@ class RequestTable:
                 tree.unlock(place)
                 return None
             row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
-            running = Running(namespace, tokens, row, len(shared) * self.size, place)
+            running = Running(namespace, tokens, row, len(shared) * self.size, place, priority)
         except MemoryError:
             tree.unlock(place)
             if own is not None:
@@ -195,7 +206,7 @@ class RequestTable:
             row = np.concatenate((request.row[:cached], self.pool.slots(own)))[:length]
             tokens = request.tokens.copy()
             self.tree.lock(request.place)
-            return Running(request.namespace, tokens, row, cached, request.place)
+            return Running(request.namespace, tokens, row, cached, request.place, request.priority)
 
         return self.started_in(rid, own, make)
 
@@ -225,7 +236,7 @@ class RequestTable:
         contents = () if save is None else save(pages)
         if contents is None:
             return False
-        waits = Retracted(request.namespace, request.tokens.copy(), contents)
+        waits = Retracted(request.namespace, request.tokens.copy(), contents, request.priority)
         self.leave(request, request.cached)
         self.calls.changed = True
         del self.running[rid]
@@ -249,7 +260,8 @@ class RequestTable:
             if restore is not None and not restore(waits.contents, own):
                 return None
             root = self.tree.find(waits.namespace, self.tree.no_units).place
-            return Running(waits.namespace, waits.tokens.copy(), self.pool.slots(own)[:length], 0, root)
+            row = self.pool.slots(own)[:length]
+            return Running(waits.namespace, waits.tokens.copy(), row, 0, root, waits.priority)
 
         running = self.started_in(rid, own, make)
         if running is not None:
@@ -357,7 +369,7 @@ class RequestTable:
         end, place = start + len(units) - len(units) % size, request.place
         if end:
             pages = request.row[start:end:size] // size
-            stored = self.tree.insert_behind(place, units, pages, counts=counts)
+            stored = self.tree.insert_behind(place, units, pages, priority=request.priority, counts=counts)
             self.give_back(request, start, stored.already * size)
             place = stored.place
         if lock:

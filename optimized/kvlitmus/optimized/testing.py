@@ -397,11 +397,11 @@ def faulty_requests(faults: Faults, parts: TierParts) -> Any:
     class FaultyRequests(parts.requests):  # type: ignore[name-defined, misc]
         """A request begins step by step where a step may fail; else the core does it in one call."""
 
-        def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+        def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray, priority: int = 0) -> Running | None:
             """See :class:`~kvlitmus.optimized.request.RequestTable`."""
             if faults.left or faults.number is not None:
-                return RequestTable.begin(self, rid, namespace, tokens)
-            begun: Running | None = super().begin(rid, namespace, tokens)
+                return RequestTable.begin(self, rid, namespace, tokens, priority)
+            begun: Running | None = super().begin(rid, namespace, tokens, priority)
             return begun
 
     return FaultyRequests

@@ -287,7 +287,8 @@ class Cores:
         namespace, tokens = self.key(source)
         rid = self.next_rid if source.random() < 0.9 else source.choice(self.rids or [0])
         self.next_rid += 1
-        answers = self.both(lambda cache, _: cache.begin(rid, tokens, namespace))
+        priority = source.choice((0, 0, 1, -1))
+        answers = self.both(lambda cache, _: cache.begin(rid, tokens, namespace, priority=priority))
         if isinstance(answers[0], Running):
             self.rids.append(rid)
             self.keep(answers, "place")

@@ -47,14 +47,14 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return answer;
 }
 
-// store(place, units, row, start, counts, lock): insert the pages of the row from `start` on, as many as the units fill,
+// store(place, units, row, start, counts, lock, priority): insert the pages of the row from `start` on, as many as the units fill,
 // take those back that were cached already, and lock where they end, if asked to; the place of that.
 PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     PyObject* name = nullptr;
     View units, row;
-    int64_t start;
-    if (!given_as_many(count, 6, "store") || !count_of(args[3], start) || !kept(self, args[0], spot, &name) ||
+    int64_t start, priority;
+    if (!given_as_many(count, 7, "store") || !count_of(args[3], start) || !whole(args[6], priority) || !kept(self, args[0], spot, &name) ||
         !open_units(self, args[1], units) || !open_row(args[2], row) || !kept(self, args[0], spot, &name))
         return nullptr;
     Tree& tree = tree_of(self);
@@ -63,7 +63,7 @@ PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         return PyErr_Format(PyExc_ValueError, "the row does not go with the units");
     RowPages own = {reinterpret_cast<const int64_t*>(row.bytes()) + start, size};
     Tree::Inserted inserted{};
-    bool done = insert_at(self, spot, name, units.bytes(), own, pages, 0, args[4] == Py_True, args[5] == Py_True, inserted);
+    bool done = insert_at(self, spot, name, units.bytes(), own, pages, priority, args[4] == Py_True, args[5] == Py_True, inserted);
     int64_t wrong = inserted.wrong;
     if (done && wrong == FINE) {
         note(pool_at(self));
