@@ -132,6 +132,16 @@ UNTOLD: Mapping[str, Any] = {"alarms": 0, "told": [], "error": "", "unsupported"
 """What a cell of the file says where it says nothing: most of a thousand cells say no more than how much was played."""
 
 
+def read(file: Path) -> dict[str, Any]:
+    """What is in a file: of a cache at each depth a row of numbers, and what else there is to say."""
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    rows = {f"{name} depth {at}": row for name, by in data["cells"].items() for at, row in by.items()}
+    data["cells"] = {
+        key: {**dict(zip(PLAYED, row, strict=False)), **UNTOLD, **dict(*row[3:])} for key, row in rows.items()
+    }
+    return data
+
+
 class Night:
     """The result as it grows."""
 
@@ -145,7 +155,7 @@ class Night:
         }
         self.data: dict[str, Any] = {**stamp(), "python": platform.python_version(), "seconds": 0.0, "cells": {}}
         if file.exists() and not args.fresh:
-            old = json.loads(file.read_text(encoding="utf-8"))
+            old = read(file)
             told = [f"{key} {old.get(key)}, now {value}" for key, value in stamp().items() if old.get(key) != value]
             if told:
                 raise SystemExit(f"night: {file} is of {'; '.join(told)}: use --fresh, or another --json")
@@ -197,13 +207,12 @@ class Night:
         self.data["alarms"] = sum(cell["alarms"] for cell in cells)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         part = self.file.with_suffix(".part")
-        told = {
-            name: {key: value for key, value in cell.items() if key in PLAYED or value != UNTOLD[key]}
-            for name, cell in self.data["cells"].items()
-        }
-        part.write_text(
-            dump_report(json.loads(json.dumps(self.data | {"cells": told}, sort_keys=True))), encoding="utf-8"
-        )
+        told: dict[str, dict[str, list[Any]]] = {}
+        for key, cell in sorted(self.data["cells"].items()):
+            name, _, at = key.rpartition(" depth ")
+            more = {one: cell[one] for one in UNTOLD if cell[one] != UNTOLD[one]}
+            told.setdefault(name, {})[at] = [*(cell[one] for one in PLAYED), *([more] if more else [])]
+        part.write_text(dump_report(dict(sorted((self.data | {"cells": told}).items()))), encoding="utf-8")
         part.replace(self.file)
 
     def exit_code(self, *, interrupted: bool) -> int:

@@ -118,8 +118,20 @@ Kept = dict[str, dict[str, dict[str, str]]]
 
 def kept(kind: Kind) -> Kept:
     """What is kept of a kind."""
-    found: Kept = json.loads(KEPT.read_text(encoding="utf-8"))[kind.name]
-    return found
+    return everything_kept()[kind.name]
+
+
+def everything_kept() -> dict[str, Kept]:
+    """What is kept of all kinds; where calls are the same as before, the file says a number in their stead."""
+    told = json.loads(KEPT.read_text(encoding="utf-8"))
+    calls = told.pop("calls")
+    return {
+        name: {
+            how: {outcome: {rules: calls[at] for rules, at in by.items()} for outcome, by in outcomes.items()}
+            for how, outcomes in kinds.items()
+        }
+        for name, kinds in told.items()
+    }
 
 
 def cells_of(outcomes: Mapping[str, Mapping[str, str]], outcome: str) -> dict[str, list[str]]:
@@ -211,7 +223,7 @@ def rows(kind: Kind, cells: Cells) -> Iterator[tuple[Cell, str, list[str]]]:
 
 def keep(found: Mapping[str, Sequence[tuple[Cell, str, list[str]]]]) -> None:
     """Keep the cells of some kinds."""
-    everything: dict[str, Kept] = json.loads(KEPT.read_text(encoding="utf-8"))
+    everything = everything_kept()
     for name, cells in found.items():
         ways: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         for cell, outcome, rules in cells:
@@ -224,14 +236,25 @@ def keep(found: Mapping[str, Sequence[tuple[Cell, str, list[str]]]]) -> None:
 
 
 def text_of(everything: Mapping[str, Kept]) -> str:
-    """What is kept as JSON, a change a line."""
-    parts = (
+    """What is kept as JSON, a change a line, and the calls once each."""
+    calls: dict[str, int] = {}
+
+    def told(outcomes: Mapping[str, Mapping[str, str]]) -> str:
+        return json.dumps(
+            {
+                outcome: {rules: calls.setdefault(those, len(calls)) for rules, those in by.items()}
+                for outcome, by in outcomes.items()
+            }
+        )
+
+    parts = [
         f' "{name}": {{\n'
-        + ",\n".join(f"  {json.dumps(how)}: {json.dumps(outcomes)}" for how, outcomes in everything[name].items())
+        + ",\n".join(f"  {json.dumps(how)}: {told(outcomes)}" for how, outcomes in everything[name].items())
         + "\n }"
         for name in sorted(everything)
-    )
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    ]
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in calls)
+    return "{\n" + ",\n".join([f' "calls": [\n{lines}\n ]', *parts]) + "\n}\n"
 
 
 def main() -> int:

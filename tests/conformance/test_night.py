@@ -18,33 +18,29 @@ from tools import night
 SMALL = ["--only", "slab", "last-freed-first", "--jobs", "1"]
 
 
-def result(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
-
-
 def test_a_night_plays_every_depth_and_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "night.json"
     assert night.main([*SMALL, "--steps", "100", "--json", str(file)]) == 0
-    first = result(file)
+    first = night.read(file)
     assert set(first["cells"]) == {
         f"{name} depth {depth}" for name in ("zoo:slab", "null:last-freed-first") for depth in night.DEPTHS
     }
-    assert all(cell["steps"] >= 100 and "alarms" not in cell for cell in first["cells"].values())
+    assert all(cell["steps"] >= 100 and not cell["alarms"] for cell in first["cells"].values())
     assert first["commit"] and first["rules"] and first["steps"] == sum(one["steps"] for one in first["cells"].values())
 
     assert night.main([*SMALL, "--steps", "100", "--json", str(file)]) == 0
-    assert result(file)["cells"] == first["cells"], "nothing is played twice"
+    assert night.read(file)["cells"] == first["cells"], "nothing is played twice"
     more = 1 + max(one["steps"] for one in first["cells"].values())
     assert night.main([*SMALL, "--steps", str(more), "--json", str(file)]) == 0
-    assert all(one["schedules"] > first["cells"][name]["schedules"] for name, one in result(file)["cells"].items())
+    assert all(one["schedules"] > first["cells"][name]["schedules"] for name, one in night.read(file)["cells"].items())
     assert "0 alarms" in capsys.readouterr().out
 
 
 def test_a_night_is_of_one_commit_and_one_set_of_rules(tmp_path: Path) -> None:
     file = tmp_path / "night.json"
     assert night.main([*SMALL, "--steps", "10", "--minutes", "0", "--json", str(file)]) == 4, "not all was played"
-    file.write_text(json.dumps({**result(file), "rules": "other"}), encoding="utf-8")
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**told, "rules": "other"}), encoding="utf-8")
     with pytest.raises(SystemExit, match="rules other, now"):
         night.main([*SMALL, "--steps", "10", "--json", str(file)])
     assert night.main([*SMALL, "--steps", "10", "--minutes", "0", "--json", str(file), "--fresh"]) == 4
@@ -70,7 +66,7 @@ def test_what_was_played_is_kept_when_somebody_interrupts(
         assert night.main([*SMALL, "--steps", "1000000", "--json", str(file)]) == 128 + number
     finally:
         signal.signal(signal.SIGINT, before)
-    assert sum(one["schedules"] for one in result(file)["cells"].values()) == night.CHUNK
+    assert sum(one["schedules"] for one in night.read(file)["cells"].values()) == night.CHUNK
 
 
 def test_an_alarm_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
