@@ -191,8 +191,10 @@ def _prefetch(told: Told) -> Iterator[Step]:
     if not alone:
         yield step
         return
-    # Where the device is left out, a page of the host may hang from one that is left out, too.
-    yield step._replace(hidden=step.hidden | {"homeless"})
+    # Where the device is left out, a page of the host may hang from one that is left out, too; and one that the device
+    # has may be passed over: where a prefetch begins, and what may go, are choices of their own.
+    kept = {"choosing"} if any(page in was.on_device for page in was.on_host) else set[str]()
+    yield step._replace(hidden=step.hidden | {"homeless"} | kept)
     yield from _other(told)
 
 
