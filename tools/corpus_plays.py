@@ -228,7 +228,9 @@ def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, r
 
 # -- items ---------------------------------------------------------------------------------------------------------
 
-ELSEWHERE = frozenset({"optimized-cuda", "optimized-sparse", "file-store-durable", "network-store", "redis", "valkey"})
+ELSEWHERE = frozenset(
+    {"optimized-cuda", "optimized-ranks", "optimized-sparse", "file-store-durable", "network-store", "redis", "valkey"}
+)
 """Targets of this tree that need a machine, a compiler, a server or patience; their twins are played."""
 
 CACHES = tuple(name for name, known in KNOWN.items() if not known.release and name not in ELSEWHERE)

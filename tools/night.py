@@ -55,7 +55,8 @@ from kvlitmus.spec.parts import all_rules  # noqa: E402
 DEPTHS = (0, 1, 2, 3)
 OTHERS = (
     *("specimen", "reference", "optimized", "components", "reference-components"),
-    *("reference-sparse", "optimized-sparse", "specimen/sparse", "specimen/ranks", "reference/ranks"),
+    *("reference-sparse", "optimized-sparse", "specimen/sparse"),
+    *("specimen/ranks", "reference/ranks", "optimized-ranks"),
     *("component-requests", "reference-component-requests"),
 )
 """The other caches; with a pool behind a stroke only where that is what is judged."""

@@ -20,10 +20,12 @@ it and when.
   is what is under way, ``mover`` and ``runner`` who does it.
 - ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again;
   ``counters`` is what a cache has done, and ``prometheus`` publishes it.
+- ``ranks``: a hierarchy on one rank of several, which decide alike.  ``agreement`` is the vector that they reduce,
+  ``ranked_fetch`` how prefetches end, ``share`` how much memory each has, ``steady`` a mover that refuses nothing.
 
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
 :mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.
 
-Not here yet: sidecar pools, ranks.  A sidecar would be one more pool beside the device's and the
-host's, a rank one more answer that ``fetch`` waits for before it takes a hit count.
+Not here yet: sidecar pools, on one rank or several.  A sidecar would be one more pool beside the device's and the
+host's, and one more number of each prefetch in the vector of a rank.
 """

@@ -32,7 +32,7 @@ from kvlitmus.optimized.host import HostSide, HostTier
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.storage.base import PageStore
-from kvlitmus.optimized.tree import Place, Tree, Units
+from kvlitmus.optimized.tree import Found, Place, Tree, Units
 from kvlitmus.optimized.work import (
     ENDED,
     FETCH,
@@ -124,27 +124,36 @@ class Fetches:
         """
         if self.store is None or rid in self.ongoing:
             return REFUSED
-        found = self.tree.match(namespace, units)
+        found = self.look_up(namespace, units)
         matched = found.known
-        if not self.tree.has_host_copy(found.place):
+        anchor = self.anchor(found)
+        if anchor is None:
             return Prefetched(False, matched, 0)
-        operation = Operation(rid, namespace, found.place, units, matched * self.size)
-        if not self.reserve(operation, len(units) - matched * self.size):
+        operation = Operation(rid, namespace, anchor, units, self.tree.depth(anchor) * self.size)
+        if not self.reserve(operation, len(units) - operation.start):
             return Prefetched(False, matched, 0)
         try:
             operation.units = units[: operation.start + operation.asked].copy()
-            operation.names = self.names(found.place, operation.units[operation.start :])
+            operation.names = self.names(anchor, operation.units[operation.start :])
             operation.since = now if self.settings.timeout_from == "submit" else None
             self.ongoing[rid] = operation
         except BaseException:  # of the key, which has no names, or of the id, which can't be looked up any more
             if not any(one is operation for one in self.ongoing.values()):
                 self.host.pool.give_back(operation.held)
-                self.tree.unpin_place(found.place)
+                self.tree.unpin_place(anchor)
                 self.tree.calls.changed = False
             raise
         self.occupied += operation.accounted
         self.begin(QUERY, operation)
         return Prefetched(True, matched, operation.asked)
+
+    def look_up(self, namespace: Hashable, units: Units) -> Found:
+        """What is cached of a key; it is used now."""
+        return self.tree.match(namespace, units)
+
+    def anchor(self, found: Found) -> Place | None:
+        """The place below which what is read will be attached; ``None`` where nothing could be."""
+        return found.place if self.tree.has_host_copy(found.place) else None
 
     def reserve(self, operation: Operation, length: int) -> bool:
         """Plan, and take memory; or leave nothing behind."""
@@ -160,9 +169,10 @@ class Fetches:
         return True
 
     def begin(self, kind: str, operation: Operation) -> None:
-        """Begin the next job of an operation."""
+        """Begin the next job of an operation, with the storage that was asked first."""
+        before = operation.work
         work = operation.work = self.works.add(kind, operation.anchor)
-        work.rid, work.operation, work.store = operation.rid, operation, self.store
+        work.rid, work.operation, work.store = operation.rid, operation, before.store if before else self.store
         work.names, work.host_pages = operation.names, operation.held
         self.runner.submit(work)
 

@@ -75,12 +75,16 @@ class LateWork:
         del self.works[work.id]
         self.tell_pools()
 
+    def held(self) -> tuple[PageArray, PageArray]:
+        """The pages of abandoned work, on device and host."""
+        works = self.works.values()
+        host = [work.host_pages for work in works if work.kind != QUERY]
+        return self.pages([work.device_pages for work in works]), self.pages(host)
+
     def tell_pools(self) -> None:
         """The pools withhold the pages of abandoned work, and no others."""
-        if self.pools is not None:
-            device, host = self.pools
-            device.withhold(self.pages([work.device_pages for work in self.works.values()]))
-            host.withhold(self.pages([work.host_pages for work in self.works.values() if work.kind != QUERY]))
+        for pool, pages in zip(self.pools or (), self.held(), strict=False):
+            pool.withhold(pages)
 
     @staticmethod
     def pages(parts: list[PageArray]) -> PageArray:

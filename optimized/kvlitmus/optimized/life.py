@@ -87,6 +87,7 @@ class TierParts(Parts):
     puts: type[Puts] = Puts
     fetches: type[Fetches] = Fetches
     planner: type[PrefetchPlanner] = PrefetchPlanner
+    late: type[LateWork] = LateWork
 
 
 def tier_parts_of(core: str) -> TierParts:
@@ -139,7 +140,7 @@ class TieredCache(FlatCache):
         self.owner: threading.Thread | None = None
         self.owner_id = None if self.stepped else NOBODY
         self.works = self.tier_parts.works()
-        self.late = LateWork()
+        self.late = self.tier_parts.late()
         self.store: PageStore | None = None
         self.now = clock
         super().__init__(config, self.tier_parts, events=events)

@@ -69,6 +69,7 @@ KNOWN: dict[str, Known] = {
     "reference": Known(f"{ADAPTERS}.reference.target", "target", "", "the reference model, as a cache"),
     "optimized": Known(f"{ADAPTERS}.optimized.target", "target", "", "the optimized cache, over tensors on the CPU"),
     "optimized-cuda": Known(f"{ADAPTERS}.optimized.target", "cuda", "", "the same, over tensors on a CUDA device"),
+    "optimized-ranks": Known(f"{ADAPTERS}.optimized.ranks", "target", "", "the optimized cache on several ranks"),
     "optimized-sparse": Known(f"{ADAPTERS}.optimized.sparse", "target", "", "the optimized cache's sparse rows"),
     "components": Known(
         "kvlitmus.conformance.specimen.cache", "component_target", "", "the built-in cache of several components"
