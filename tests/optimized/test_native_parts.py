@@ -160,6 +160,7 @@ HELD = 8
 """Branches at most."""
 
 VICTIMS = r"""
+#include "victims.h"
 void play(const std::vector<long>& given) {
     Branches branches;
     Victims victims(Policy::lru, branches, Tier::only, 4);
@@ -175,7 +176,7 @@ void play(const std::vector<long>& given) {
         if (what == 1) victims.drop(number);
         if (what == 2) branches[number].kids_end = !branches[number].kids_end;
         if (what == 3) std::printf("%d ", victims.best());
-        for (const auto& entry : victims.entries()) std::printf("%d %ld ", entry.branch, (long)entry.first);
+        for (const auto& entry : victims.entries()) std::printf("%d %ld ", entry.number, (long)entry.first);
         for (int at = 0; at < HELD; ++at) std::printf("%d ", victims.where(at));
     }
     for (int at = 0; at < HELD; ++at) branches[at].n = 0;
@@ -227,13 +228,14 @@ def victims(given: Numbers) -> list[int]:
 # What a page is worth: policy, use, age, priority, hits
 
 WORTH = r"""
+#include "victims.h"
 void play(const std::vector<long>& given) {
     Branch branch;
     branch.touched.one = given[1];
     branch.created.one = given[2];
     branch.priority.one = given[3];
     branch.nodes.hits = given[4];
-    Worth found = worth(static_cast<Policy>(given[0]), branch, 0);
+    Worth found = worth(static_cast<Policy>(given[0]), BranchPage{branch, 0});
     std::printf("%ld %ld ", (long)found.first, (long)found.second);
 }
 """
@@ -383,7 +385,7 @@ PARTS = {
         ),
     ),
     "victims": Twins(
-        "victims.h",
+        "heap.h",
         VICTIMS,
         victims,
         lambda length: behind(HEAPS, VICTIM_CHANGES, length),
@@ -391,17 +393,17 @@ PARTS = {
             ("while (at > 0 && before(entry,", "while (at > 1 && before(entry,"),
             ("if (child + 1 < heap_.size() && before", "if (child + 2 < heap_.size() && before"),
             ("if (at < heap_.size()) settle(last, at);", "if (at + 1 < heap_.size()) settle(last, at);"),
-            ("        return one.branch < other.branch;", "        return one.branch > other.branch;"),
+            ("        return one.number < other.number;", "        return one.number > other.number;"),
         ),
     ),
     "worth": Twins(
-        "victims.h",
+        "heap.h",
         WORTH,
         worth,
         lambda length: iter(tuple(product(range(len(POLICIES)), *[range(length + 1)] * 4))),
         (
             ("constexpr int64_t SLRU_HITS = 2;", "constexpr int64_t SLRU_HITS = 3;"),
-            ("case Policy::filo: return {-branch", "case Policy::filo: return {branch"),
+            ("case Policy::filo: return {-page", "case Policy::filo: return {page"),
         ),
     ),
     "tokens": Twins(

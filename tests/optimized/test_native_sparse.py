@@ -1,72 +1,23 @@
 """Slips in the compiled core's sparse rows are found where the reference is played beside them.
 
-The rows are built alone, with a module of a few lines around them: that takes a second or two.  A process of its own
-plays them (``side_by_side.py``), for a slip may write anywhere.
+The rows are built alone and played in a process of their own (``support/alone.py``).
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("kvlitmus.optimized._core", reason="no core")
 
-from kvlitmus.optimized.build_core import PACKAGE, NotBuilt, compiler, module_in
-from tests.optimized import side_by_side
+from tests.optimized.support.alone import built, played
 from tests.support.night import by_turns
-
-MODULE = r"""
-#include "python.h"
-namespace kvlitmus { Names names; }
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_core", "", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
-PyMODINIT_FUNC PyInit__core() {
-    using namespace kvlitmus;
-    PyObject* numpy = PyImport_ImportModule("numpy");
-    names.ndarray = PyObject_GetAttrString(numpy, "ndarray");
-    names.empty = PyObject_GetAttrString(numpy, "empty");
-    names.int32 = PyObject_CallMethod(numpy, "dtype", "s", "int32");
-    names.int64 = PyObject_CallMethod(numpy, "dtype", "s", "int64");
-    names.sparse = PyImport_ImportModule("kvlitmus.optimized.sparse");
-    PyObject* module = PyModule_Create(&definition);
-    return module && add_sparse(module) ? module : nullptr;
-}
-"""
-
-
-def built(folder: Path, file: str = "", slip: tuple[str, str] = ("", "")) -> Path:
-    """The rows with a slip in one of their files; skips where nothing compiles C++."""
-    try:
-        command = compiler()
-    except NotBuilt as why:
-        pytest.skip(str(why))
-    shutil.copytree(PACKAGE / "native", folder / "native")
-    if file:
-        text = (folder / "native" / file).read_text(encoding="utf-8")
-        assert text.count(slip[0]) == 1, slip
-        (folder / "native" / file).write_text(text.replace(*slip), encoding="utf-8")
-    (folder / "native" / "alone.cpp").write_text(MODULE, encoding="utf-8")
-    sources = [str(folder / "native" / name) for name in ("alone.cpp", "sparse_type.cpp")]
-    shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-    flags = ["-std=c++17", "-O0", "-fPIC", "-fno-strict-aliasing", f"-I{sysconfig.get_paths()['include']}"]
-    module = module_in(folder)
-    subprocess.run([*command, *flags, *shared, *sources, "-o", str(module)], check=True)
-    return module
-
-
-def played(module: Path, steps: int) -> subprocess.CompletedProcess[str]:
-    """Play rows beside the reference, in a process of its own."""
-    command = [sys.executable, side_by_side.__file__, "--steps", "0", "--sparse", str(steps), "--core", str(module)]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 @pytest.mark.nightly
 def test_rows_by_themselves_are_the_reference_s(tmp_path: Path) -> None:
-    done = played(built(tmp_path), 1)
+    done = played("sparse", built("sparse", tmp_path), 4_000)
     assert done.returncode == 0 and "0 differences" in done.stdout, done.stderr
 
 
@@ -112,5 +63,5 @@ ALL = [
 
 @pytest.mark.parametrize(("file", "slip"), by_turns(ALL, [*SLIPS, *SLIPS_OF_BUFFERS, *SLIPS_OF_THE_TYPE], every=7))
 def test_a_slip_is_found(tmp_path: Path, file: str, slip: tuple[str, str]) -> None:
-    done = played(built(tmp_path, file, slip), 20_000)
+    done = played("sparse", built("sparse", tmp_path, file, slip), 20_000)
     assert done.returncode < 0 or (done.returncode == 1 and " sparse]" in done.stdout), done.stderr

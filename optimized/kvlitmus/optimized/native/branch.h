@@ -166,22 +166,23 @@ inline void move_data(Branch& branch, int32_t room, size_t page_bytes, bool host
     branch.room = room;
 }
 
-// All branches, by number.  They never move.
-class Branches {
+// All branches of a kind, by number.  They never move.
+template <typename Kind>
+class BranchesOf {
   public:
-    Branches() = default;
-    Branches(const Branches&) = delete;
-    Branches& operator=(const Branches&) = delete;
-    ~Branches() {
-        for (size_t at = 0; at < made_; ++at) {
+    BranchesOf() = default;
+    BranchesOf(const BranchesOf&) = delete;
+    BranchesOf& operator=(const BranchesOf&) = delete;
+    ~BranchesOf() {
+        for (size_t at = 0; at < ready_; ++at) {
             std::free((*this)[at].data);
-            (*this)[at].~Branch();
+            (*this)[at].~Kind();
         }
-        for (Branch* chunk : chunks_) std::free(chunk);
+        for (Kind* chunk : chunks_) std::free(chunk);
     }
 
-    Branch& operator[](size_t number) { return chunks_[number / CHUNK][number % CHUNK]; }
-    const Branch& operator[](size_t number) const { return chunks_[number / CHUNK][number % CHUNK]; }
+    Kind& operator[](size_t number) { return chunks_[number / CHUNK][number % CHUNK]; }
+    const Kind& operator[](size_t number) const { return chunks_[number / CHUNK][number % CHUNK]; }
 
     size_t made() const { return made_; }                        // numbers that were ever given
     size_t in_use() const { return made_ - free_.size(); }
@@ -196,9 +197,9 @@ class Branches {
         free_.reserve(made_ + 1);
         if (made_ == chunks_.size() * CHUNK) {
             chunks_.reserve(chunks_.size() + 1);
-            chunks_.push(static_cast<Branch*>(allocate(CHUNK * sizeof(Branch))));
+            chunks_.push(static_cast<Kind*>(allocate(CHUNK * sizeof(Kind))));
         }
-        new (&(*this)[made_]) Branch();
+        new (&(*this)[made_]) Kind();
         ready_ = made_ + 1;
     }
 
@@ -210,19 +211,21 @@ class Branches {
 
     // This branch is gone.
     void give_back(int32_t number) {
-        Branch& branch = (*this)[number];
+        Kind& branch = (*this)[number];
         std::free(branch.data);
-        branch.~Branch();
-        new (&branch) Branch();
+        branch.~Kind();
+        new (&branch) Kind();
         free_.push(number);
     }
 
   private:
     static constexpr size_t CHUNK = 512;
-    Array<Branch*> chunks_;
+    Array<Kind*> chunks_;
     Array<int32_t> free_;
     size_t made_ = 0;
     size_t ready_ = 0;  // branches that are constructed
 };
+
+using Branches = BranchesOf<Branch>;
 
 }  // namespace kvlitmus

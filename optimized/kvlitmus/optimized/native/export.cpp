@@ -80,7 +80,7 @@ PyObject* export_all(PyObject* self, PyObject*) {
     auto entries = [](const Victims& victims) {
         return list_of(victims.entries(), victims.size(), [](auto& all, size_t at) {
             return Py_BuildValue("LLi", static_cast<long long>(all[at].first), static_cast<long long>(all[at].second),
-                                 all[at].branch);
+                                 all[at].number);
         });
     };
     return Py_BuildValue("NNNNNLLL", branches.release(), roots.release(), numbers, entries(tree.victims),

@@ -1,6 +1,6 @@
 // The type SparseRows (kvlitmus.optimized.sparse): each call in one step.  What it is given is read first, which may run
 // Python; then it looks whether that can be, makes its answer, and last changes something, which can't fail.
-#include "python.h"
+#include "answers.h"
 #include "sparse.h"
 
 namespace kvlitmus {
@@ -87,32 +87,7 @@ PyObject* refuse(Refusal why) {
     return PyErr_Format(PyExc_ValueError, "%s", words[static_cast<int>(why)]);
 }
 
-// A new array; throws where memory is short.  Tests let it be so.
-Ref answer(int64_t count, PyObject* dtype, View& view) {
-    if (!allowed()) throw std::bad_alloc();
-    Ref made = new_array(count, dtype, view);
-    if (!made) throw Raised();
-    return made;
-}
-
-// These as a tuple; throws where memory is short.
-template <typename... Items>
-Ref together(const Items&... items) {
-    if (!allowed()) throw std::bad_alloc();
-    Ref made(PyTuple_Pack(sizeof...(items), items.get()...));
-    if (!made) throw Raised();
-    return made;
-}
-
-template <typename Number>
-PyObject* listed(const Number* items, int64_t count, PyObject* dtype) {
-    View view;
-    Ref made = answer(count, dtype, view);
-    if (count) std::memcpy(view.bytes(), items, count * sizeof(Number));
-    return made.release();
-}
-
-int64_t* slots_in(View& view) { return reinterpret_cast<int64_t*>(view.bytes()); }
+int64_t* slots_in(View& view) { return numbers_in<int64_t>(view); }
 PyObject* done() { return Py_NewRef(Py_None); }
 
 // -- requests ------------------------------------------------------------------------------------
@@ -272,13 +247,6 @@ PyObject* available(SparseRows& rows, const int64_t*) {
 }
 
 PyObject* device_available(SparseRows& rows, const int64_t*) { return PyLong_FromLongLong(rows.device().free_count()); }
-
-PyObject* free_of(const Pool& pool) {
-    View view;
-    Ref made = answer(pool.free_count(), names.int32, view);
-    pool.copy_free(reinterpret_cast<int32_t*>(view.bytes()));
-    return made.release();
-}
 
 PyObject* free_pages(SparseRows& rows, const int64_t*) { return free_of(rows.host()); }
 PyObject* free_slots(SparseRows& rows, const int64_t*) { return free_of(rows.device()); }

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.conformance.adapters.optimized.alone import of_core
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run.plan import SPARSE_CONFIGS
-from kvlitmus.conformance.run.targets import TargetError
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseShape, SparseView
 
 ROWS, ROW_PAGES = 4, 5
@@ -111,14 +111,4 @@ TARGETS = {
 
 def __getattr__(name: str) -> Any:
     """A target, once it is known that the compiled core is there; raises :class:`TargetError` otherwise."""
-    if name not in TARGETS:
-        raise AttributeError(name)
-    try:
-        from kvlitmus.optimized import cores
-
-        why = cores.lacking()
-    except ImportError as error:
-        raise TargetError(f"sparse rows need numpy, which this Python has not ({error})") from error
-    if why:
-        raise TargetError(f"not run: sparse rows are kept by the native core alone, and there is none: {why}")
-    return TARGETS[name]
+    return of_core(TARGETS, name, "sparse rows")
