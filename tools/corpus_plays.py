@@ -229,7 +229,7 @@ def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, r
 # -- items ---------------------------------------------------------------------------------------------------------
 
 ELSEWHERE = frozenset(
-    {"optimized-cuda", "optimized-ranks", "optimized-sparse", "file-store-durable", "network-store", "redis", "valkey"}
+    "optimized-cuda optimized-components optimized-ranks optimized-sparse file-store-durable network-store redis valkey".split()
 )
 """Targets of this tree that need a machine, a compiler, a server or patience; their twins are played."""
 

@@ -55,7 +55,7 @@ from kvlitmus.spec.parts import all_rules  # noqa: E402
 DEPTHS = (0, 1, 2, 3)
 OTHERS = (
     *("specimen", "reference", "optimized", "components", "reference-components"),
-    *("reference-sparse", "optimized-sparse", "specimen/sparse"),
+    *("reference-sparse", "optimized-sparse", "specimen/sparse", "optimized-components"),
     *("specimen/ranks", "reference/ranks", "optimized-ranks"),
     *("component-requests", "reference-component-requests"),
 )

@@ -5,12 +5,14 @@
     python tests/optimized/side_by_side.py --steps 20000 --sanitize    the compiled core with AddressSanitizer and UBSan
     python tests/optimized/side_by_side.py --steps 0 --tiers 100000    hierarchies on it, beside the reference
     python tests/optimized/side_by_side.py --steps 0 --sparse 100000   sparse rows on it, beside the reference
+    python tests/optimized/side_by_side.py --steps 0 --components 9999 caches of components on it, likewise
 
 A step is one call of both, whose answers or errors are compared; after every ``--every``-th call the whole state is
 (see ``tests/optimized/support/cores.py``).  With tiers the reference is the other, and the state is compared after each
-call (``tests/optimized/support/hierarchy_play.py``); so it is with sparse rows (``sparse_pair.py``), which play litmus
-tests and then drawn schedules.  With ``--sanitize`` the core is built anew, into a folder of its own, and a process
-with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a sanitizer says.
+call (``tests/optimized/support/hierarchy_play.py``); so it is with sparse rows and with components (``sparse_pair.py``,
+``component_pair.py``), which play litmus tests and then drawn schedules.  With ``--sanitize`` the core is built anew,
+into a folder of its own, and a process with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1
+one, or what a sanitizer says.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +51,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=100_000, help="stop after so many (100,000)")
     parser.add_argument("--tiers", type=int, default=0, help="and so many with tiers, beside the reference (0)")
     parser.add_argument("--sparse", type=int, default=0, help="and so many with sparse rows, beside the reference (0)")
+    parser.add_argument("--components", type=int, default=0, help="and so many of components, beside the reference (0)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--every", type=int, default=10, help="compare the state after every so many calls (10)")
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
@@ -76,6 +80,7 @@ def sanitized(given: argparse.Namespace) -> int:
         }
         options = ["--steps", str(given.steps), "--seed", str(given.seed), "--every", str(given.every)]
         options += ["--tiers", str(given.tiers), "--sparse", str(given.sparse)]
+        options += ["--components", str(given.components)]
         command = [sys.executable, __file__, *options, "--core", str(module)]
         return subprocess.run(command, check=False, env=environment).returncode
 
@@ -150,24 +155,47 @@ def with_tiers(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
     return f"{steps:,} steps of {seed - given.seed} hierarchies"
 
 
-def sparse(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
-    """Play sparse rows, and the reference's; raises ``AssertionError`` for a difference, or a broken rule."""
-    from kvlitmus.conformance.adapters.optimized.sparse import TARGETS
+def beside(seed: int, wanted: int, pairs: Sequence[Any], configs: Sequence[Any], shown: Callable[[int], None]) -> int:
+    """Play pairs of the core and the reference: how many steps.  Raises ``AssertionError`` for a difference."""
     from kvlitmus.conformance.run import engine, plan
     from kvlitmus.conformance.run.results import Options
-    from tests.optimized.support.sparse_pair import PairTarget
 
-    steps, seed = 0, given.seed
-    while steps < given.sparse:
-        for one in map(PairTarget, [target.profile for target in TARGETS.values()]):
-            for item in plan.items(plan.SPARSE_CONFIGS[:3], one.profile, seed=seed, steps=1, litmus=seed == given.seed):
+    steps, first = 0, seed
+    while steps < wanted:
+        for one in pairs:
+            for item in plan.items(configs, one.profile, seed=seed, steps=1, litmus=seed == first):
                 result = engine.run_item(one, item, Options(shrink_trials=0, reruns=0))
                 steps += result.steps
                 for found in result.findings:
                     raise AssertionError(f"{item.id}: {found.rules}\n{found.detail}")
+                shown(steps)
+                if steps >= wanted:
+                    return steps
         seed += 1
-        shown(f"{steps:,} steps with sparse rows")
-    return f"{steps:,} steps of sparse rows"
+    return steps
+
+
+def sparse(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
+    """Play sparse rows, and the reference's."""
+    from kvlitmus.conformance.adapters.optimized.sparse import TARGETS
+    from kvlitmus.conformance.run import plan
+    from tests.optimized.support.sparse_pair import PairTarget
+
+    pairs = [PairTarget(target.profile) for target in TARGETS.values()]
+    tell = lambda steps: shown(f"{steps:,} steps with sparse rows")  # noqa: E731
+    return f"{beside(given.seed, given.sparse, pairs, plan.SPARSE_CONFIGS[:3], tell):,} steps of sparse rows"
+
+
+def components(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
+    """Play caches of components, and the reference's."""
+    from kvlitmus.conformance.adapters.optimized.components import TARGETS
+    from kvlitmus.conformance.run import plan
+    from tests.optimized.support.component_pair import PairTarget
+
+    pairs = [PairTarget(target.profile) for target in TARGETS.values()]
+    configs = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS
+    tell = lambda steps: shown(f"{steps:,} steps with components")  # noqa: E731
+    return f"{beside(given.seed, given.components, pairs, configs, tell):,} steps of components"
 
 
 def main() -> int:
@@ -188,7 +216,8 @@ def main() -> int:
             last = time.monotonic()
             print(line, flush=True)
 
-    plays = ((flat, given.steps), (with_tiers, given.tiers), (sparse, given.sparse))
+    tiers, rows = (with_tiers, given.tiers), (sparse, given.sparse)
+    plays = ((flat, given.steps), tiers, rows, (components, given.components))
     try:
         played = [play(given, shown) for play, wanted in plays if wanted]
     except AssertionError as error:

@@ -25,7 +25,7 @@ EXCERPTS = re.findall(r'```python title="(examples/\w+\.py)"\n(.*?)```', PAGE, r
 
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_the_programs_run(title: str) -> None:
-    if title == "sparse.py":
+    if title in ("sparse.py", "components.py"):
         pytest.importorskip("kvlitmus.optimized._core", reason="no core")
     if title == "metrics.py":
         pytest.importorskip(
@@ -41,7 +41,7 @@ def test_what_is_shown_of_the_example_is_in_it(name: str, text: str) -> None:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert set(PROGRAMS) == {"flat.py", "lent.py", "metrics.py", "stepped.py", "sparse.py"}
+    assert set(PROGRAMS) == {"flat.py", "lent.py", "metrics.py", "stepped.py", "sparse.py", "components.py"}
     assert len(EXCERPTS) == 4
 
 

@@ -45,7 +45,7 @@ def sanitized(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_core_is_clean_under_the_sanitizers() -> None:
-    done = sanitized("--steps", "5000", "--tiers", "2500", "--sparse", "2500")
+    done = sanitized("--steps", "5000", "--tiers", "2500", "--sparse", "2500", "--components", "5000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 differences" in done.stdout
 

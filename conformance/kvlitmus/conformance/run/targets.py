@@ -71,6 +71,9 @@ KNOWN: dict[str, Known] = {
     "optimized-cuda": Known(f"{ADAPTERS}.optimized.target", "cuda", "", "the same, over tensors on a CUDA device"),
     "optimized-ranks": Known(f"{ADAPTERS}.optimized.ranks", "target", "", "the optimized cache on several ranks"),
     "optimized-sparse": Known(f"{ADAPTERS}.optimized.sparse", "target", "", "the optimized cache's sparse rows"),
+    "optimized-components": Known(
+        f"{ADAPTERS}.optimized.components", "target", "", "the optimized cache of several components"
+    ),
     "components": Known(
         "kvlitmus.conformance.specimen.cache", "component_target", "", "the built-in cache of several components"
     ),

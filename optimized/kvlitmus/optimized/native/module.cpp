@@ -1,7 +1,8 @@
 // The module kvlitmus.optimized._core: the compiled core of the control plane.
 //
 // Tree and Pool are what the classes of kvlitmus.optimized.compiled are made of; see there, and the Python tree, which
-// does the same, for what they mean.  SparseRows is used as it is (kvlitmus.optimized.sparse).
+// does the same, for what they mean.  SparseRows and Components are used as they are
+// (kvlitmus.optimized.sparse, kvlitmus.optimized.components).
 #include "python.h"
 
 namespace kvlitmus {
@@ -29,6 +30,7 @@ bool take_names() {
     names.match = attribute("kvlitmus.optimized.branch", "Match");
     names.run = attribute("kvlitmus.optimized.branch", "Run");
     names.sparse = PyImport_ImportModule("kvlitmus.optimized.sparse");
+    names.components = PyImport_ImportModule("kvlitmus.optimized.components");
     return !PyErr_Occurred();
 }
 
@@ -60,7 +62,7 @@ PyMODINIT_FUNC PyInit__core() {
     using namespace kvlitmus;
     Ref module(PyModule_Create(&definition));
     if (!module || !take_names()) return nullptr;
-    for (auto* add : {add_pool, add_places, add_tree, add_sparse})
+    for (auto* add : {add_pool, add_places, add_tree, add_sparse, add_components})
         if (!add(module.get())) return nullptr;
     return module.release();
 }

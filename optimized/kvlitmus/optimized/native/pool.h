@@ -8,7 +8,7 @@
 
 namespace kvlitmus {
 
-enum State : uint8_t { FREE = 0, USED = 1, GROUPED = 2, CACHED = 3 };
+enum State : uint8_t { FREE = 0, USED = 1, GROUPED = 2, CACHED = 3, RESERVED = 4 };  // reserved: I/O may write there
 
 constexpr int64_t FINE = -1;
 
@@ -104,6 +104,13 @@ class Pool {
         }
         group_.clear();
         parts_.clear();
+    }
+
+    // All pages are free, whoever had them; none wait in a group.
+    void reset() {
+        std::memset(state_ + reserved, FREE, pages);
+        fresh_ = reserved;
+        top_ = 0;
     }
 
     // All free pages, in the order of the stack from the bottom.

@@ -63,7 +63,8 @@ struct Names {
     PyObject* inserted;
     PyObject* match;
     PyObject* run;
-    PyObject* sparse;        // the module kvlitmus.optimized.sparse
+    PyObject* sparse;        // the modules kvlitmus.optimized.sparse and components
+    PyObject* components;
 };
 extern Names names;
 
@@ -192,6 +193,7 @@ bool add_pool(PyObject* module);
 bool add_places(PyObject* module);
 bool add_tree(PyObject* module);
 bool add_sparse(PyObject* module);
+bool add_components(PyObject* module);
 
 extern PyTypeObject* pool_type;
 extern PyTypeObject* place_type;

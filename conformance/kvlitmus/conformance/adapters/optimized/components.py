@@ -1,0 +1,247 @@
+"""The optimized cache of components as a target.
+
+``target``
+    other components go with the KV of their prefix.
+``apart``
+    components are evicted each alone, and a window must be there in full.
+``leaf``, ``later``
+    a leaf goes as a whole; with any entry those of the components after its own.
+
+They are in the compiled core alone: without it the target says how to build it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.adapters.optimized.alone import of_core
+from kvlitmus.conformance.ports import Config, Profile, Sizes
+from kvlitmus.conformance.ports.component_configs import refuse_others
+from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.shapes import Component, Window
+from kvlitmus.spec.words.units import Key, Unit
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.components import ComponentConfig
+
+Places = dict[str, list[int]]
+
+
+def numbered(given: object) -> int:
+    """A receipt, or a prefetch; raises ``ValueError`` for what is none."""
+    if not isinstance(given, int):
+        raise ValueError(f"this is no number: {given!r}")
+    return given
+
+
+class OptimizedComponents:
+    """A cache of the compiled core behind the ports of components: names for numbers, lists for arrays."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        from kvlitmus.optimized.components import component_tree
+
+        self.config, self.profile = config, profile
+        self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.names = [one.name for one in self.layout.components]
+        self.pools = list(self.layout.places)
+        self.tree = component_tree(self.core_config())
+
+    def core_config(self) -> ComponentConfig:
+        """Configuration and profile in the cache's own words."""
+        from kvlitmus.optimized.components import ComponentConfig, Kind
+
+        def kind(one: Component) -> Kind:
+            shape = type(one.shape).__name__.lower()
+            size = getattr(one.shape, "reach" if isinstance(one.shape, Window) else "size", 1)
+            return Kind(shape, self.pools.index(one.pool), one.unit, one.align, size)
+
+        return ComponentConfig(
+            page_size=self.config.page_size,
+            components=tuple(map(kind, self.layout.components)),
+            places=tuple(self.layout.places.values()),
+            policy=self.config.policy,
+            cascade=self.profile.component_cascade,
+            window_root=self.profile.window_root,
+            bigram=self.config.bigram,
+            events=True,
+        )
+
+    # -- names and numbers -----------------------------------------------------------------------
+
+    def by_number(self, given: Mapping[str, Any], otherwise: Callable[[], Any]) -> list[Any]:
+        """What is given by name, of each component; raises ``ValueError`` for another name."""
+        if not given.keys() <= set(self.names):
+            raise ValueError(f"there are no such components: {sorted(given)}")
+        return [given[name] if name in given else otherwise() for name in self.names]
+
+    def by_name(self, answer: Iterable[Any]) -> dict[str, Any]:
+        """What is answered of each component, by name; nothing of one of which nothing is."""
+        return {name: some.tolist() for name, some in zip(self.names, answer, strict=True) if len(some)}
+
+    def units(self, key: Key) -> Any:
+        """The units of a key, as the core takes them."""
+        from kvlitmus.optimized import inputs
+        from kvlitmus.optimized.components import brought
+        from kvlitmus.optimized.hashing import pack_bigrams
+
+        return pack_bigrams(inputs.tokens(key.tokens)) if self.config.bigram else brought(key.tokens)
+
+    def spelled(self, units: Any) -> tuple[Unit, ...]:
+        """The units of the core as the suite has them."""
+        one: list[int] = units.tolist()
+        if not self.config.bigram:
+            return tuple(one)
+        return tuple([((unit >> 32) & 0xFFFFFFFF, unit & 0xFFFFFFFF) for unit in one])
+
+    def ends(self, given: Mapping[str, Iterable[int]]) -> list[list[int]]:
+        """Where entries end, of each component."""
+        return [sorted(some) for some in self.by_number(given, list)]
+
+    def found(self, handle: object) -> tuple[Any, Any]:
+        """The namespace and the units of a hit; raises ``ValueError`` for what is no handle."""
+        if not isinstance(handle, tuple):
+            raise ValueError(f"this is no handle: {handle!r}")
+        return handle
+
+    # -- ports -----------------------------------------------------------------------------------
+
+    def component_match(self, key: Key) -> tuple[int, Places, object]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        units = self.units(key)
+        length, places = self.tree.match(key.namespace, units)
+        return length, self.by_name(places), (key.namespace, units[:length])
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        self.tree.reset()
+
+    def component_alloc(self, wants: Mapping[str, int]) -> Places | None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        granted = self.tree.alloc(self.by_number(wants, int))
+        return None if granted is None else self.by_name(granted)
+
+    def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.tree.free(self.by_number(given, list))
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Places:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        brought = [sorted(some.items()) for some in self.by_number(entries, dict)]
+        ends, places = ([[pair[at] for pair in some] for some in brought] for at in (0, 1))
+        return self.by_name(self.tree.insert(key.namespace, self.units(key), ends, places))
+
+    def component_lock(self, handle: object) -> tuple[int, Places]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        receipt, ends = self.tree.lock(*self.found(handle))
+        return receipt, self.by_name(ends)
+
+    def component_unlock(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.tree.unlock(numbered(receipt))
+
+    def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        freed = self.tree.evict(self.by_number(wants, int))
+        return dict(zip(self.names, freed.tolist(), strict=True))
+
+    def component_prefetch(
+        self, handle: object, key: Key, threshold: int
+    ) -> tuple[int | None, Places, Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        start = len(self.found(handle)[1])
+        number, freed = self.tree.prefetch(key.namespace, self.units(key), start, threshold)
+        places = self.by_name(self.tree.reserved(number)) if number >= 0 else {}
+        return None if number < 0 else number, places, dict(zip(self.names, freed.tolist(), strict=True))
+
+    def component_prefetch_found(
+        self, fetch: object, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[int, Mapping[str, Mapping[int, int]], Places]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        boundary, *read = self.tree.prefetch_found(numbered(fetch), self.ends(stored))
+        ends, places = map(self.by_name, read)
+        return boundary, {name: dict(zip(some, places[name], strict=True)) for name, some in ends.items()}, {}
+
+    def component_prefetch_settled(self, fetch: object) -> Places:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        return self.by_name(self.tree.prefetch_settled(numbered(fetch)))
+
+    def component_prefetch_commit(self, fetch: object, came: Mapping[str, Sequence[int]]) -> tuple[int, Places]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        end, returned = self.tree.prefetch_commit(numbered(fetch), self.ends(came))
+        return end, self.by_name(returned)
+
+    def component_prefetch_abort(self, fetch: object) -> Places:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        return self.by_name(self.tree.prefetch_abort(numbered(fetch)))
+
+    def component_available(self) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
+        return dict(zip(self.pools, self.tree.available().tolist(), strict=True))
+
+    def component_sizes(self) -> Mapping[str, Sizes]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentSizes`."""
+        loose, needed = self.tree.sizes()
+        return {name: Sizes(*both) for name, *both in zip(self.names, loose.tolist(), needed.tolist(), strict=True)}
+
+    def component_events(self) -> Sequence[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+
+        def event(stored: bool, component: int, where: Any) -> ComponentEvent:
+            if where is None:
+                return ComponentEvent("cleared")
+            what = "stored" if stored else "removed"
+            return ComponentEvent(what, "device", self.names[component], where[0], self.spelled(where[1]))
+
+        return [event(*one) for one in self.tree.events()]
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return {pool: self.tree.free_places(number).tolist() for number, pool in enumerate(self.pools)}
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return [
+            (self.names[component], namespace, self.spelled(units), place)
+            for component, (namespace, units), place, _ in self.tree.entries()
+        ]
+
+
+@dataclass(frozen=True)
+class ComponentTarget:
+    """What makes caches of components of the compiled core."""
+
+    profile: Profile
+    capabilities: frozenset[str] = frozenset(
+        {
+            "component_lookup",
+            "components",
+            "component_prefetch",
+            "component_counters",
+            "component_sizes",
+            "component_events",
+            "component_view",
+        }
+    )
+
+    def make(self, config: Config) -> OptimizedComponents:
+        """A fresh cache."""
+        refuse_others(config)
+        return OptimizedComponents(config, self.profile)
+
+
+ORDERED = Profile(component_order="policy", misuse="reject")
+
+TARGETS = {
+    "target": ComponentTarget(ORDERED),
+    "apart": ComponentTarget(replace(ORDERED, component_cascade="none", window_root="full")),
+    "leaf": ComponentTarget(replace(ORDERED, component_cascade="leaf")),
+    "later": ComponentTarget(replace(ORDERED, component_cascade="later")),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A target, once it is known that the compiled core is there; raises :class:`TargetError` otherwise."""
+    return of_core(TARGETS, name, "caches of components")
