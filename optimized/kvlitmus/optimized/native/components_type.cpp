@@ -127,9 +127,12 @@ void have_root(PyObject* self, PyObject* name, int32_t& root) {
     tree_at(self).root(root).name = Py_NewRef(name);
 }
 
-// Roots that nothing hangs at are forgotten.
+// Roots that nothing hangs at are forgotten; an error stays.
 void sweep(PyObject* self) {
     Components& tree = tree_at(self);
+    if (tree.emptied.empty()) return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
     while (!tree.emptied.empty()) {
         int32_t number = tree.emptied.pop();
         tree.root(number).listed = false;
@@ -138,6 +141,7 @@ void sweep(PyObject* self) {
         if (name) PyDict_DelItem(owner_of(self)->roots, name.get());
         tree.drop_root(number);
     }
+    PyErr_Restore(type, value, traceback);
 }
 
 // The units of a key.
