@@ -125,6 +125,17 @@ def assert_all_comes_back(tree: Tree) -> None:
     assert tree.match("a", KEY)[0] == 12 and [len(one) for one in tree.match("a", OTHER)[1]] == [0, 0]
 
 
+def test_namespaces_share_nothing_however_often_all_was_forgotten() -> None:
+    tree = world()
+    tree.reset()
+    tree.reset()
+    keys = {name: np.arange(PAGE) + 10 * number for number, name in enumerate("abcde")}
+    for name, key in keys.items():
+        tree.insert(name, key, [[PAGE], [PAGE]], tree.alloc([1, 1]))
+    found = {(name, other) for name in keys for other in keys if tree.match(name, keys[other])[0]}
+    assert found == {(name, name) for name in keys}
+
+
 # -- what fails, and what is interrupted -----------------------------------------------------------
 
 CALLS: dict[str, Call] = {

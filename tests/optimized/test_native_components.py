@@ -30,7 +30,6 @@ SLIPS = {
     "an old worth": ("if (!(now != heap.first_worth())) return number;", "return number;"),
     "the first of a path goes first": ("now.third = -(branches_", "now.third = (branches_"),
     "what is needed is not counted": ("guarded[entry.component] += by;", ""),
-    "a root is given twice": ("if (root(-number).name) list(-number);", "list(-number);"),
     "what is forgotten is listed": ("free_entries_.clear();", ""),
     "nobody is told": ("told_.push({entry.branch, entry.at + 1, k, false});", ""),
 }
