@@ -30,8 +30,7 @@ SLIPS = {
     "an old worth": ("if (!(now != heap.first_worth())) return number;", "return number;"),
     "the first of a path goes first": ("now.third = -(branches_", "now.third = (branches_"),
     "what is needed is not counted": ("guarded[entry.component] += by;", ""),
-    "what is forgotten is listed": ("free_entries_.clear();", ""),
-    "nobody is told": ("told_.push({entry.branch, entry.at + 1, k, false});", ""),
+    "what goes is told to come": ("entry.at + 1, k, false});", "entry.at + 1, k, true});"),
 }
 """In ``components.h``: what is right, and the slip."""
 
