@@ -228,9 +228,8 @@ def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, r
 
 # -- items ---------------------------------------------------------------------------------------------------------
 
-ELSEWHERE = frozenset(
-    "optimized-cuda optimized-components optimized-ranks optimized-sparse file-store-durable network-store redis valkey".split()
-)
+ELSEWHERE = frozenset(f"optimized-{one}" for one in ("cuda", "components", "ranks", "sparse"))
+ELSEWHERE |= {"file-store-durable", "network-store", "redis", "valkey"}
 """Targets of this tree that need a machine, a compiler, a server or patience; their twins are played."""
 
 CACHES = tuple(name for name, known in KNOWN.items() if not known.release and name not in ELSEWHERE)

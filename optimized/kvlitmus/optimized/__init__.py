@@ -27,6 +27,6 @@ it and when.
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
 :mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.
 
-Not here yet: components on the host, or on several ranks.  A component there would be one more place of its entries, and
-one more number of each prefetch in the vector of a rank.
+Not here yet: components on the host, or on several ranks.  A component there would be one more place of its entries,
+and one more number of each prefetch in the vector of a rank.
 """
