@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kvlitmus.reference.prefix.perform import perform
 from kvlitmus.spec.law import step as performed
 from kvlitmus.spec.misuse.calls import Aftermath, StaleUnlock
-from kvlitmus.spec.prefix import advance, effects
+from kvlitmus.spec.prefix import effects
 from kvlitmus.spec.prefix.calls import Lock, Unlock
 from kvlitmus.spec.prefix.state import Page, State, Tier
 from kvlitmus.spec.words.setting import Setting
@@ -181,8 +181,9 @@ def a_spent_receipt_is_refused(second: int, third: int, place: int) -> None:
 def planted_unlock_of_what_is_not_locked(second: int, third: int, place: int) -> None:
     """The counts go below nought."""
     assert shape(second, third) and 1 <= place <= 3
+    at = plain(place, 3)
 
     def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
-        return performed.Step(call, None, state, advance.expect(state, setting, call, None))
+        return performed.Step(call, None, state, state._replace(device=effects.lock(state.device, Name(at), -1)))
 
-    assert _refuses(act, second, third, plain(place, 3))
+    assert _refuses(act, second, third, at)
