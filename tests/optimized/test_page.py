@@ -41,7 +41,15 @@ def test_what_is_shown_of_the_example_is_in_it(name: str, text: str) -> None:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert set(PROGRAMS) == {"flat.py", "lent.py", "metrics.py", "stepped.py", "sparse.py", "components.py"}
+    assert set(PROGRAMS) == {
+        "flat.py",
+        "lent.py",
+        "metrics.py",
+        "reduce.py",
+        "stepped.py",
+        "sparse.py",
+        "components.py",
+    }
     assert len(EXCERPTS) == 4
 
 

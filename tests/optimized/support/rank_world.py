@@ -140,4 +140,4 @@ def answer_of(one: RankedCache, what: str, key: Sequence[int], step: int, pick: 
     if what in ("poll", "abandon") and reading:
         rid = reading[pick % len(reading)]
         return one.poll(rid) and one.loaded(rid) if what == "poll" else one.abandon(rid)
-    return one.evict(1 + pick % 6) if what == "evict" else len(one.match(key).pages)
+    return len(one.evict(1 + pick % 6) if what == "evict" else one.match(key).pages)

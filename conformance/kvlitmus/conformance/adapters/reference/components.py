@@ -107,7 +107,7 @@ class ReferenceComponents(ReferenceLookup):
         brought = {(name, end_name(path, end)): place for name, some in entries.items() for end, place in some.items()}
         left = self.perform(Insert(path, brought))
         assert isinstance(left, dict)
-        return {name: left.get(name, []) for name in entries}
+        return left
 
     def component_lock(self, handle: object) -> tuple[object, Entries]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
