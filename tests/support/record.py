@@ -29,7 +29,7 @@ from benchmarks import record
 
 PACKAGES = ("pytest", "hypothesis", "crosshair-tool", "z3-solver", "numpy", "numba", "torch", "triton", "redis")
 """What the tests rest on: what is missing is left out, and its tests are among those that were skipped."""
-SLOWEST = 20
+SLOWEST = 10
 EVERY = 30.0
 """Seconds between two times that the record is saved."""
 
