@@ -56,7 +56,8 @@ NIGHTLY = [pytest.param(one, marks=pytest.mark.nightly) for one in (TIER_CONFIGS
 def test_specimen_and_reference_are_alike_or_part_by_a_freedom(config: Config) -> None:
     other = reference_of_components if config.components else reference
     outcome = side_by_side(specimen, other, drawn(config))
-    assert outcome.steps > OPS / 2
+    # Of components they part sooner, where one names those of which an insert leaves nothing.
+    assert outcome.steps > OPS / (4 if config.components else 2)
     assert outcome.kind in ("", FREEDOM) and (not outcome.kind or outcome.freedom)
 
 

@@ -367,7 +367,7 @@ class ComponentTree(ComponentEvictor):
             for name, some in entries.items():
                 if node.end in some:
                     self.fill(node, name, some[node.end], left[name])
-        return {name: places for name, places in left.items() if places}
+        return left
 
     def count(self, node: ComponentNode) -> None:
         """An insert goes through a node: what holds nothing begins anew."""
