@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,8 @@ import pytest
 
 pytest.importorskip("kvlitmus.optimized._core", reason="no core")
 
-from kvlitmus.optimized import _core as core
 from kvlitmus.optimized.components import ComponentConfig, Kind, component_tree
-from tests.optimized.support import interrupts
-from tests.optimized.support.interrupts import Stop, ended
+from tests.optimized.support.type_faults import Faults, plain, refused
 
 PAGE, PLACES = 4, (9, 5)
 KINDS = (Kind("run", 0, PAGE, PAGE), Kind("window", 1, PAGE, PAGE, 6))
@@ -35,13 +33,6 @@ def world(events: bool = True) -> Tree:
     tree.prefetch_abort(1)
     tree.alloc([1, 1])
     return tree
-
-
-def plain(answer: Any) -> Any:
-    """An answer to be compared."""
-    if isinstance(answer, tuple | list):
-        return [plain(one) for one in answer]
-    return answer.tolist() if isinstance(answer, np.ndarray) else answer
 
 
 def exactly(tree: Tree) -> object:
@@ -136,6 +127,8 @@ def test_namespaces_share_nothing_however_often_all_was_forgotten() -> None:
     assert found == {(name, name) for name in keys}
 
 
+FAULTS = Faults(world, exactly, assert_all_comes_back)
+
 # -- what fails, and what is interrupted -----------------------------------------------------------
 
 CALLS: dict[str, Call] = {
@@ -162,28 +155,12 @@ CALLS: dict[str, Call] = {
 """One after the other in the world as it is."""
 
 
-def failing(tree: Tree, call: Call) -> tuple[int, Any]:
-    """Let each allocation of a call fail, one after the other, until it is made: how many did, and its answer."""
-    for number in range(300):
-        before = exactly(tree)
-        core.fail_after(number)
-        try:
-            answer = call(tree)
-        except MemoryError:
-            left = core.fail_after(-1)
-            assert left == 0 and exactly(tree) == before, f"allocation {number} failed, and something has changed"
-        else:
-            core.fail_after(-1)
-            return number, plain(answer)
-    raise AssertionError("it never ends")
-
-
 @pytest.mark.parametrize("events", [False, True])
 def test_whenever_memory_is_short_nothing_has_changed(events: bool) -> None:
     tree, other = world(events), world(events)
     failed: Counter[str] = Counter()
     for name, call in CALLS.items():
-        failed[name], answer = failing(tree, call)
+        failed[name], answer = FAULTS.failing(tree, call, most=300)
         assert answer == plain(call(other)) and exactly(tree) == exactly(other), name
     unfailing = {name for name in CALLS if not failed[name]}
     assert unfailing <= {"a lock is given back", "the first, too", "a reset", "a free", "more events", "events"}
@@ -192,54 +169,15 @@ def test_whenever_memory_is_short_nothing_has_changed(events: bool) -> None:
 
 
 def test_a_tree_for_which_there_is_no_memory_is_not_made() -> None:
-    number = 0
-    while True:
-        core.fail_after(number)
-        try:
-            world()
-        except MemoryError:
-            number += 1
-        else:
-            break
-        finally:
-            core.fail_after(-1)
-    assert number > 20
-
-
-def play(tree: Tree, calls: Sequence[Call]) -> None:
-    """Make these calls; a signal may come between any two steps."""
-    for call in calls:
-        call(tree)
-
-
-def sweep(calls: Sequence[Call]) -> set[int]:
-    """End the calls at each of their bytecodes: after how many of them the tree stood, each time exactly so."""
-    tree = world()
-    states = [exactly(tree)]
-    for call in calls:
-        call(tree)
-        states.append(exactly(tree))
-    found: set[int] = set()
-    at = 0
-    while True:
-        tree = world()
-        if ended(lambda tree=tree: play(tree, calls), at, Stop) <= at:  # type: ignore[misc]
-            return found
-        state = exactly(tree)
-        assert state in states, f"half a call was made at bytecode {at}"
-        found.add(states.index(state))
-        assert_all_comes_back(tree)
-        at += 1
+    assert refused(world) > 20
 
 
 def test_an_interrupted_call_was_made_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list(CALLS.values())
-    monkeypatch.setattr(interrupts, "OWN", (play.__code__, *(call.__code__ for call in calls)))
-    assert len(sweep(calls)) >= len(CALLS) - 7, "reads change nothing"
+    assert len(FAULTS.sweep(monkeypatch, calls)) >= len(CALLS) - 7, "reads change nothing"
 
 
 def test_a_call_of_two_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     two: Call = lambda tree: (tree.unlock(0), tree.evict([9, 9]))  # noqa: E731
-    monkeypatch.setattr(interrupts, "OWN", (two.__code__,))
     with pytest.raises(AssertionError, match="half a call"):
-        sweep([two])
+        FAULTS.sweep(monkeypatch, [two])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ pytest.importorskip("kvlitmus.optimized._core", reason="no core")
 
 from kvlitmus.optimized import _core as core
 from kvlitmus.optimized.sparse import SparseConfig, sparse_rows
-from tests.optimized.support import interrupts
-from tests.optimized.support.interrupts import Stop, ended
 from tests.optimized.support.sparse_pair import look
+from tests.optimized.support.type_faults import Faults, plain, refused
 
 PAGE, PAGES, ROWS, ROOM, DEVICE = 4, 12, 5, 6, 27
 Rows = Any
@@ -162,6 +161,8 @@ def assert_all_comes_back(rows: Rows) -> None:
     assert len(rows.request(0, 0, 24)) == 24 and rows.counts(1) == (0, 0, PAGES - 6)
 
 
+FAULTS = Faults(world, exactly, assert_all_comes_back)
+
 # -- what fails, and what is interrupted -----------------------------------------------------------
 
 CALLS: dict[str, Call] = {
@@ -186,34 +187,11 @@ CALLS: dict[str, Call] = {
 """One after the other in the world as it is."""
 
 
-def plain(answer: Any) -> Any:
-    """An answer to be compared."""
-    if isinstance(answer, tuple):
-        return [plain(one) for one in answer]
-    return answer.tolist() if isinstance(answer, np.ndarray) else answer
-
-
-def failing(rows: Rows, call: Call) -> tuple[int, Any]:
-    """Let each allocation of a call fail, one after the other, until it is made: how many did, and its answer."""
-    for number in range(20):
-        before = exactly(rows)
-        core.fail_after(number)
-        try:
-            answer = call(rows)
-        except MemoryError:
-            left = core.fail_after(-1)
-            assert left == 0 and exactly(rows) == before, f"allocation {number} failed, and something has changed"
-        else:
-            core.fail_after(-1)
-            return number, plain(answer)
-    raise AssertionError("it never ends")
-
-
 def test_whenever_memory_is_short_nothing_has_changed() -> None:
     rows, other = world(), world()
     failed: Counter[str] = Counter()
     for name, call in CALLS.items():
-        failed[name], answer = failing(rows, call)
+        failed[name], answer = FAULTS.failing(rows, call, most=20)
         assert answer == plain(call(other)) and exactly(rows) == exactly(other), name
     answered = {name for name, many in failed.items() if many}
     changing = {
@@ -229,55 +207,15 @@ def test_whenever_memory_is_short_nothing_has_changed() -> None:
 
 
 def test_rows_for_which_there_is_no_memory_are_not_made() -> None:
-    number = 0
-    while True:
-        core.fail_after(number)
-        try:
-            world()
-        except MemoryError:
-            number += 1
-        else:
-            break
-        finally:
-            core.fail_after(-1)
-    assert number > 12
-
-
-def play(rows: Rows, calls: Sequence[Call]) -> None:
-    """Make these calls; a signal may come between any two steps."""
-    for call in calls:
-        call(rows)
-
-
-def sweep(calls: Sequence[Call]) -> set[int]:
-    """End the calls at each of their bytecodes: after how many of them the rows stood, each time exactly so."""
-    rows = world()
-    states = [exactly(rows)]
-    for call in calls:
-        call(rows)
-        states.append(exactly(rows))
-    found: set[int] = set()
-    at = 0
-    while True:
-        rows = world()
-        if ended(lambda rows=rows: play(rows, calls), at, Stop) <= at:  # type: ignore[misc]
-            return found
-        state = exactly(rows)
-        assert state in states, f"half a call was made at bytecode {at}"
-        found.add(states.index(state))
-        assert_all_comes_back(rows)
-        at += 1
+    assert refused(world) > 12
 
 
 def test_an_interrupted_call_was_made_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = list(CALLS.values())
-    traced = (play.__code__, *(call.__code__ for call in calls))
-    monkeypatch.setattr(interrupts, "OWN", traced)
-    assert len(sweep(calls)) >= len(CALLS) - 6, "reads change nothing"
+    assert len(FAULTS.sweep(monkeypatch, calls)) >= len(CALLS) - 6, "reads change nothing"
 
 
 def test_a_call_of_two_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     two: Call = lambda rows: (rows.request(0, 8, 2), rows.admit(0, 10))  # noqa: E731
-    monkeypatch.setattr(interrupts, "OWN", (two.__code__,))
     with pytest.raises(AssertionError, match="half a call"):
-        sweep([two])
+        FAULTS.sweep(monkeypatch, [two])
