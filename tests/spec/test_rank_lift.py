@@ -15,7 +15,7 @@ from kvlitmus.spec.prefix.calls import Alloc, Evict, Insert, Match
 from kvlitmus.spec.prefix.work_calls import LoadBack, Prefetch
 from kvlitmus.spec.ranks.calls import ABSENT, RankAsk, Together, Trace
 from kvlitmus.spec.ranks.lift import Step, lifted
-from kvlitmus.spec.ranks.one_rank import Lift
+from kvlitmus.spec.ranks.one_rank import Lift, RankSeen
 from kvlitmus.spec.ranks.state import Agreed, advance_ranks, begun
 from kvlitmus.spec.words.config import Config
 from kvlitmus.spec.words.names import Names
@@ -158,6 +158,23 @@ def test_a_prefetch_owes_all_that_the_host_of_every_rank_has_room_for() -> None:
     reads = view(reading=((7, (ONE,), 0),), host_free=3)
     (step,) = steps(Ask("prefetch", LONG, 7), view(), reads, Decision("grant", "read", (ONE,)), pinched=2)
     assert (fact(step, "reservable"), fact(step, "fetch_asked"), fact(step, "taken")) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("writing", [(), (TWO,)])
+def test_memory_of_a_copy_that_a_call_notes_is_free_again_where_it_was_beside_the_page(
+    writing: tuple[Prefix, ...],
+) -> None:
+    here = view([TWO], [TWO], writing=writing, host_free=3 - len(writing))
+    noted, refused = Decision("ack", "write", (TWO,)), Decision("grant", "read", ())
+    (step,) = steps(
+        Ask("prefetch", LONG, 7),
+        here,
+        here._replace(writing=(), host_free=3),
+        noted,
+        refused,
+        agreed=Agreed(writing=(TWO,)),
+    )
+    assert isinstance(step.before, RankSeen) and step.before.host_free_count == 3
 
 
 def test_a_prefetch_that_no_window_is_free_for_owes_nothing() -> None:

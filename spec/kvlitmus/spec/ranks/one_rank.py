@@ -383,8 +383,8 @@ def noted(one: Moment, decisions: Sequence[Decision]) -> Moment:
         agreed=agreed,
         on_device=(*one.on_device, *device),
         on_host=(*one.on_host, *host),
-        # What was brought for a page that is there by now has had memory of its own, which is free again.
-        free=one.free + len(loaded) - len(device),
-        host_free=one.host_free + len(wrote) - len(host),
+        # What was brought beside a page that is there by now has had memory of its own, which is free again.
+        free=one.free + sum(page in one.on_device for page in one.view.loading if page in loaded),
+        host_free=one.host_free + sum(page in one.on_host for page in one.view.writing if page in wrote),
         new=frozenset((*device, *host)),
     )
