@@ -101,7 +101,7 @@ SEEN = {
     ("anywhere", "mamba"): {"TREE-02"},
     ("kv_alone", "swa"): {"COMP-10"},
     ("kv_alone", "mamba"): {"COMP-10"},
-    ("unlocked", "swa"): {"COMP-12"},
+    ("unlocked", "swa"): {"LOCK-02", "LOCK-06"},
     ("leaked", "swa"): {"EVICT-02", "POOL-12"},
     ("leaked", "mamba"): {"EVICT-02", "POOL-12"},
     ("greedy", "swa"): {"COMP-13"},

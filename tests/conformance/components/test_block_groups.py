@@ -112,7 +112,7 @@ def found(target: Buggy, depth: int = 3) -> Iterator[set[str]]:
             (RunsCount, {"TREE-02"}),
             (FirstRoundOnly, {"TREE-02", "EVENT-09"}),
             (HoldsTheFirst, {"COMP-10"}),
-            (HeldBlocksWait, {"COMP-13", "LOCK-01"}),
+            (HeldBlocksWait, {"LOCK-02"}),
             (HeadsFirst, {"TREE-05"}),
             (EachAlone, {"POOL-01"}),
         ]
