@@ -15,11 +15,12 @@ import pytest
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.history import again
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report import build
+from kvlitmus.conformance.report import brief, build, document, saved
 from kvlitmus.conformance.run import failures, plan, targets
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.parts import all_rules
+from tests.conformance.support.schemas import fits
 from tools import corpus, results, results_page
 from tools.results_page import Evidence, Judged, Report, broken_rules, page
 
@@ -310,6 +311,14 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
         sizes = next((sizes for part, sizes in SIZES.items() if part in target), {1, 16, 64})
         assert {config["page_size"] for config in data["configs"]} >= sizes
     assert sum((results.FOLDER / f"{target}.json").stat().st_size for target in found) < 1_500_000
+
+
+def test_the_committed_reports_are_in_brief_and_whole_when_they_are_read() -> None:
+    for target in results.TARGETS:
+        path = results.FOLDER / f"{target}.json"
+        data = saved.load(path)
+        assert data["kind"] == "kvlitmus report" and (target not in OF_EACH_KIND or fits(data, "report") == [])
+        assert document.dump_report(brief.brief(data, results.FOLDER)) == path.read_text(encoding="utf-8"), target
 
 
 OF_EACH_KIND = {f"sglang-0.5.13.post1-{kind}" for kind in ("device-pool", "file", "hi-mamba", "hisparse")}

@@ -5,7 +5,7 @@
     .venv/bin/python tools/results.py --run       makes the reports again that are stale or missing, two at a time
     .venv/bin/python tools/results.py --fuzz SUMMARY.json …     what campaigns broke takes the place of what they did
 
-The reports in ``docs/results`` are the suite's own; ``classification.toml`` beside them says of each
+The reports in ``docs/results`` are the suite's own, in brief; ``classification.toml`` beside them says of each
 violation what it is and why.  A violation that nobody classified is an error, and so is a
 classification without its violation, a counterexample that no report refers to, and a snippet that
 no classification names.  ``README.md``, written by hand, has a row for each finding.  A report that this tree would
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.report import build  # noqa: E402
+from kvlitmus.conformance.report import brief, build, document, saved  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from kvlitmus.spec.law.rule import in_force  # noqa: E402
 from tools import corpus, results_page  # noqa: E402
@@ -62,7 +62,7 @@ def reports(folder: Path = FOLDER) -> dict[str, Report]:
     """The committed reports by target, in the order of the tables."""
     found: dict[str, Report] = {}
     for path in folder.glob("*.json"):
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = brief.whole(json.loads(path.read_text(encoding="utf-8")), folder)
         if isinstance(data, dict) and data.get("kind") == "kvlitmus report":
             found[data["stamps"]["target"]["name"]] = data
     return {name: found[name] for name in (*TARGETS, *sorted(found.keys() - set(TARGETS))) if name in found}
@@ -162,13 +162,13 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
         # What a target asks to be judged in, it plays: what was declined would read as passed.
         declined = [(one["label"], one["declined"]) for one in data["configs"] if one["declined"]]
         wrong += [f"{target}: {label} was declined: {why}" for label, why in declined]
-    saved = {finding["saved"] for data in found.reports.values() for finding in data["findings"]}
+    told = {finding["saved"] for data in found.reports.values() for finding in data["findings"]}
     files = {
         f"docs/results/{path.relative_to(folder)}"
         for path in folder.glob("counterexamples/**/*.jsonl")
         if path.parent.name not in SEARCHES
     }
-    wrong += apart(saved, files, "report")
+    wrong += apart(told, files, "report")
     snippets = {f"snippets/{path.name}" for path in folder.glob("snippets/*.py")}
     named = {f"snippets/{name}" for entry in entries for name in entry.snippets}
     return wrong + apart(named, snippets, "classification")
@@ -231,17 +231,17 @@ def table_complaints(text: str, entries: Sequence[Judged]) -> list[str]:
 def make(target: str, folder: Path = FOLDER) -> str:
     """Make a target's report, counterexamples and recorded steps again; says what came of it."""
     fresh = folder / ".fresh" / target
-    shutil.rmtree(fresh, ignore_errors=True)
-    saved = folder / "counterexamples" / target
-    shutil.rmtree(saved, ignore_errors=True)
-    name = str(saved.relative_to(ROOT))
+    kept, report = folder / "counterexamples" / target, folder / f"{target}.json"
+    report.unlink(missing_ok=True)  # without its counterexamples it can't be read
+    for one in (fresh, kept):
+        shutil.rmtree(one, ignore_errors=True)
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", target, "--jobs", "1", "--color", "never"]
-    command += ["--report", f"{fresh}/report.json", "--failures", name]
+    command += ["--report", f"{fresh}/report.json", "--failures", str(kept.relative_to(ROOT))]
     command += ["--force-misuse"] if corpus.misused(target) else []
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         return f"{target}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
-    (fresh / "report.json").replace(folder / f"{target}.json")
+    report.write_text(document.dump_report(brief.brief(saved.load(fresh / "report.json"), folder)), encoding="utf-8")
     shutil.rmtree(fresh)
     if corpus.record_peers([target]):
         return f"{target}: its steps could not be recorded"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,10 +22,9 @@ from kvlitmus.conformance.report.form import (
     ConfigRow,
     EntryRow,
     FindingRow,
-    NotApplicableRow,
     Report,
     RuleRow,
-    spans,
+    by_reason,
 )
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
@@ -180,7 +179,9 @@ def document(run: Run) -> Report:
         "capabilities": sorted(run.capabilities),
         "configs": [_config(run, config) for config in run.configs],
         "rules": [_rule(run, one) for one in run.verdicts if one.verdict is not Verdict.NOT_APPLICABLE],
-        "not_applicable": _not_applicable(run.verdicts),
+        "not_applicable": by_reason(
+            {one.rule: harmless(one.reason, 2_000) for one in run.verdicts if one.verdict is Verdict.NOT_APPLICABLE}
+        ),
         "findings": [
             _finding(run, at, one, head, known=known)
             for at, (one, head, known) in enumerate(zip(run.groups, run.follows, run.accepted, strict=True))
@@ -222,14 +223,6 @@ def _rule(run: Run, verdict: RuleVerdict) -> RuleRow:
     if known is not None:
         row["known"] = {"reason": known.reason, "link": known.link, "until": known.until}
     return row
-
-
-def _not_applicable(verdicts: Sequence[RuleVerdict]) -> list[NotApplicableRow]:
-    why: dict[str, list[str]] = {}
-    for one in verdicts:
-        if one.verdict is Verdict.NOT_APPLICABLE:
-            why.setdefault(harmless(one.reason, 2_000), []).append(one.rule)
-    return [{"reason": reason, "rules": spans(ids)} for reason, ids in why.items()]
 
 
 def _finding(run: Run, at: int, group: Group, head: int | None, *, known: bool) -> FindingRow:

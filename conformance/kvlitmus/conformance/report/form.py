@@ -7,7 +7,7 @@ marked so, and what they have in addition does no harm (:mod:`~kvlitmus.conforma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NotRequired, TypedDict
 
 from kvlitmus.spec.parts import all_rules
@@ -165,17 +165,24 @@ SPAN = re.compile(r"([A-Z]+)-([0-9]{1,4})(?:\.\.([0-9]{1,4}))?")
 def rows(report: Report) -> list[RuleRow]:
     """The verdicts on all rules that were judged, on those that don't apply too, in the order of the spec."""
     found = {row["id"]: row for row in report["rules"]}
-    for why in report["not_applicable"]:
-        for id in (id for span in why["rules"] for id in in_span(span)):
-            row: RuleRow = {
-                "id": id,
-                "verdict": "not_applicable",
-                "reason": why["reason"],
-                "evaluations": 0,
-                "findings": [],
-            }
-            found.setdefault(id, row)
+    for id, reason in by_rule(report["not_applicable"]).items():
+        row: RuleRow = {"id": id, "verdict": "not_applicable", "reason": reason, "evaluations": 0, "findings": []}
+        found.setdefault(id, row)
     return [found[id] for id in dict.fromkeys([*(id for id in all_rules() if id in found), *found])]
+
+
+def by_rule(rows: Iterable[NotApplicableRow]) -> dict[str, str]:
+    """Why rules don't apply, rule by rule in the order of the spec."""
+    why = {id: row["reason"] for row in rows for span in row["rules"] for id in in_span(span)}
+    return {id: why[id] for id in dict.fromkeys([*(id for id in all_rules() if id in why), *why])}
+
+
+def by_reason(why: Mapping[str, str]) -> list[NotApplicableRow]:
+    """Why rules don't apply, as a report says it: reason by reason."""
+    found: dict[str, list[str]] = {}
+    for id, reason in why.items():
+        found.setdefault(reason, []).append(id)
+    return [{"reason": reason, "rules": spans(ids)} for reason, ids in found.items()]
 
 
 def spans(ids: Iterable[str], sign: str = "..") -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.brief import whole
 from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow, in_span
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.report.terminal import Stated, told
@@ -39,13 +40,11 @@ class ReportError(Exception):
 
 
 def load(path: Path) -> Report:
-    """Read a saved report; raises :class:`ReportError`."""
+    """Read a saved report, also one in brief; raises :class:`ReportError`."""
     try:
-        data = read_json(path, MAX_BYTES)
+        return checked(whole(read_json(path, MAX_BYTES), path.parent))
     except FailureError as error:
         raise ReportError(str(error)) from None
-    try:
-        return checked(data)
     except ValueError as error:
         raise ReportError(f"{path}: {error}") from None
 
