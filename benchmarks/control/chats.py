@@ -68,13 +68,18 @@ def comb(turns: int, seed: int = 0) -> Chat:
     return Chat(cached, path, PAGE)
 
 
-def stripped(turns: int, seed: int = 0) -> Chat:
-    """A chat of so many turns; asked for is the prompt of the turn that follows."""
+def stripped(turns: int, seed: int = 0, *, prompts: bool = False) -> Chat:
+    """A chat of so many turns; asked for is the prompt of the turn that follows.
+
+    prompts: each is cached when its prefill ends, too.
+    """
     drawn = random.Random(SEED + seed)
     seeds = itertools.count(200_000 + MANY * seed)
     cached, history = [], prompt(SYSTEM, 11 + MANY * seed)
     for _ in range(turns):
         user, thinking, answer = (prompt(drawn.randint(*part), next(seeds)) for part in (USER, THINKING, ANSWER))
+        if prompts:
+            cached.append(whole(np.concatenate([history, user])))
         cached.append(whole(np.concatenate([history, user, thinking, answer])))
         history = np.concatenate([history, user, answer])
     asked = np.concatenate([history, prompt(drawn.randint(*USER), next(seeds))])

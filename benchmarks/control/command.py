@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.control import page
-from benchmarks.control.goals import NEW, OLD, goals
+from benchmarks.control.goals import NEW, OLD, WITH_COMPONENTS, goals
 from benchmarks.control.report import TITLES, picture, table
 from benchmarks.record import ROOT, Goal, machine, parser, path_of, say, stamp, started, verdicts, write
 from benchmarks.trace.mooncake import TraceError, load_trace
@@ -37,8 +37,8 @@ PEERS = ROOT / ".peers"
 ALONE = "alone"
 NOT_WITH_OLD = ("order", "memory", "sha", "cold", "pair")
 """Rows in which no release takes part: measured once."""
-NOT_WITH_OLD_TIERS = ("tiers", "trace-tiers")
-"""Rows against a release's own hierarchy, of which there is one that is compiled: the newer one's."""
+NOT_WITH_OLD_TREES = ("tiers", "trace-tiers", *WITH_COMPONENTS)
+"""Rows against a release's own hierarchy or components, which only the newer one has compiled."""
 WITH_TRACE = ("trace", "trace-tiers", "pair")
 PASSES = {
     NEW: {"3000000": 3, "50000000": 2, "tiers": 2},
@@ -152,19 +152,24 @@ def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[
     counts = expected(given.trace, [3_000_000, 50_000_000], quick) if "trace" in rows else {}
     runs: dict[str, dict[str, Any]] = {}
     for number, (release, python) in enumerate(found.items()):
-        mine = [row for row in rows if number == 0 or row not in (*NOT_WITH_OLD, *NOT_WITH_OLD_TIERS)]
-        if not mine and number:
+        mine = [row for row in rows if number == 0 or row not in (*NOT_WITH_OLD, *NOT_WITH_OLD_TREES)]
+        if not mine:
             continue
         wanted = {
             "release": None if release == ALONE else release,
-            "rows": mine,
             "quick": given.quick,
             "trace": given.trace,
             "passes": dict.fromkeys(PASSES[release], 1) if given.quick else PASSES[release],
             "expected": counts,
         }
-        say(f"process with {release}")
-        runs[release] = run_worker(python, wanted)
+        # What stands in for the rest of SGLang is another where a tree has components: a process of its own.
+        apart = [row for row in mine if row in WITH_COMPONENTS]
+        for some in ([row for row in mine if row not in apart], apart):
+            if not some:
+                continue
+            say(f"process with {release}")
+            run = run_worker(python, {**wanted, "rows": some})
+            runs[release] = {**run, "rows": {**runs.get(release, run)["rows"], **run["rows"]}}
         runs[release]["load"] = os.getloadavg()
     return runs
 

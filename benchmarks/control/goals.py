@@ -19,6 +19,8 @@ CORES = {"auto": "", "python": ", in Python"}
 OUR_WAYS = ("ours", "ours, begin and end")
 TIERS = ("ours, with tiers, over tensors", "rust, with tiers")
 """The hierarchies that are judged by one another: both write the tables of their copies."""
+WITH_COMPONENTS = ("window", "states")
+"""The rows of caches that keep more than KV."""
 BYTES_PER_PAGE = {"long prompts": 8, "conversations": 24, "forks": 200}
 """Most bytes of bookkeeping per cached page, in each shape of ``memory.py``."""
 
@@ -119,6 +121,16 @@ def forking(seen: Seen) -> Iterable[Goal]:
             yield at_least(row, f"{what}: times the Rust core, at the worst length", 2, worst)
 
 
+def composing(seen: Seen) -> Iterable[Goal]:
+    """Caches of components: each operation in the tree, at the length and for the seed where it is worst."""
+    for row in WITH_COMPONENTS:
+        for what in ("match", "lock and unlock", "whole request"):
+            variants = [name for name in seen.variants(row) if name.endswith(f", {what}")]
+            ratios = [_over(*(seen.least(NEW, row, name, one) for one in ("ours", "rust"))) for name in variants]
+            worst = min((one for one in ratios if one is not None), default=None)
+            yield at_least(row, f"{what}: times the Rust core, at the worst length", 5, worst)
+
+
 FIRST_ROWS = (("match-32k", 0), ("match-chain", 0), ("match-chain", 1), ("evict", 1), ("lock", 0), ("insert", 0))
 NOISE = 0.95
 """A ratio from here on is not told from 1."""
@@ -210,6 +222,7 @@ PARTS: tuple[Callable[[Seen], Iterable[Goal]], ...] = (
     freeing,
     serving,
     tiering,
+    composing,
     keeping,
 )
 

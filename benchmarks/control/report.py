@@ -18,6 +18,8 @@ TITLES = {
     "stripped": "chat whose thinking is stripped",
     "small": "small prompts",
     "tiers": "hierarchies, and caches without tiers beside them",
+    "window": "KV and a sliding window",
+    "states": "KV and states of Mamba",
     "evict": "evict one page",
     "order": "victims beside the reference's",
     "lock": "lock and unlock",

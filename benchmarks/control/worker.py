@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.control import chats, rows
+from benchmarks.control import chats, components, rows
 from benchmarks.control.ours import running
 from benchmarks.control.rows import QUICK, Peers, Row, Scale
 from benchmarks.record import say, versions
@@ -70,6 +70,7 @@ ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
     "stripped": partial(chats.chat, make=chats.stripped, name="stripped"),
     "small": chats.small,
     "tiers": chats.with_tiers,
+    **{kind: partial(components.with_components, kind=kind) for kind in components.KINDS},
     "evict": rows.evict,
     "free": rows.free,
     "insert": rows.insert,
