@@ -118,7 +118,7 @@ class FlushesForRequests(RequestTable):
 @pytest.mark.parametrize(
     ("parts", "at_0", "at_1"),
     [
-        (Parts(tree=DropsEverything), {"EVICT-20"}, {"EVICT-22"}),
+        (Parts(tree=DropsEverything), {"EVICT-20"}, {"EVICT-02"}),
         (Parts(tree=DropsNothing), {"EVICT-21"}, {"EVICT-21"}),
         (Parts(tree=NewestFirst), {"EVICT-20"}, {"EVICT-20"}),
         (Parts(requests=FlushesForRequests), {"EVICT-20"}, {"EVICT-23"}),

@@ -36,7 +36,6 @@ BY_PROGRAMS = {
 """Calls that no schedule draws, each with the reason."""
 
 DECLARED = {
-    **dict.fromkeys(("BACKUP-12", "BACKUP-13"), "only where the profile lets backups wait for a tick"),
     "LIFE-15": "a request has to ask after a reset what was added before: by a litmus test",
 }
 """Rules of cells that drawn steps of the default profile don't come to, each with the reason."""

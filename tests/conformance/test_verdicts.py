@@ -94,7 +94,7 @@ def test_a_broken_should_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("id", "lacking", "named"),
     [
-        ("LOCK-05", "locks", "locks"),
+        ("TREE-04", "locks", "locks"),
         ("LOCK-02", "counters", "counters"),
         ("POOL-09", "inspect", "inspect"),
         ("POOL-19", "group", "group"),
@@ -141,7 +141,7 @@ def test_what_a_host_tier_without_background_work_has_no_occasion_for_is_not_app
     assert verdict_on("EVICT-07", [tiered]).reason == "a second cache is played beside flat caches alone"
     assert verdict_on("EVICT-07", [tiered, result()]).verdict is Verdict.NOT_EXERCISED
     ports = frozenset(["pool", "tree", "locks", "evict", "host", "tiers", "data", "lookup", "requests", "inspect"])
-    for id in ("TIER-11", "FETCH-14", "FETCH-15"):
+    for id in ("TIER-11", "FETCH-12", "FETCH-14"):
         assert missing(RULES[id], ports) and not missing(RULES[id], ports | {"steps"}), id
 
 

@@ -16,8 +16,6 @@ FLAT = ("pool", "tree", "lock", "evict", "req")
 
 UNDRAWN = {
     **WITHOUT_A_SNAPSHOT,
-    "BACKUP-12": "these caches back up with the insertion: a litmus test of caches that leave it to the tick",
-    "BACKUP-13": "the same",
     "LIFE-15": "a reset between the poll that lets a request go and its question is drawn too seldom: a litmus test",
 }
 """Rules that these random schedules don't evaluate, and what establishes them instead."""

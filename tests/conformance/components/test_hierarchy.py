@@ -113,7 +113,7 @@ WRONG_LOOKS = [
     ("FETCH-12", "component_prefetch_commit", DEVICE, one_more, always),
     ("FETCH-13", "component_prefetch_commit", DEVICE, nothing, always),
     ("FETCH-14", "component_prefetch_abort", HOST, nothing, always),
-    ("FETCH-15", "component_prefetch_abort", DEVICE, one_more, always),
+    ("FETCH-12", "component_prefetch_abort", DEVICE, one_more, always),
     ("LIFE-01", "component_reset", DEVICE, one_more, always),
     ("LIFE-04", "component_attach", HOST, nothing, always),
 ]

@@ -46,7 +46,7 @@ def shape(second: int, third: int) -> bool:
 
 
 SETTING = setting_of(1)
-LOCKED = claim("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-07", on=("lock",))
+LOCKED = claim("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "TREE-04", "LOCK-07", on=("lock",))
 UNLOCKED = claim("LOCK-03", "LOCK-04", on=("unlock",))
 COVERED = claim("LOCK-03", "LOCK-04", on=("lock",))
 

@@ -26,8 +26,6 @@ ELSEWHERE = {
     "BACKUP-08": "the same",
     "BACKUP-09": "the same",
     "BACKUP-11": "the same",
-    "BACKUP-12": "the reference backs up at the insertion: random schedules of the legal cache that waits for the tick",
-    "BACKUP-13": "the same",
     "FETCH-09": "what is asked of storage is the adapter's: random schedules",
     "FETCH-19": "the same",
     "FETCH-20": "the same",

@@ -31,6 +31,7 @@ from tests.spec.support.boundaries import (
     LONG,
     MATCH,
     ONE,
+    PUBLISH,
     ROWS,
     SHORT,
     SPLIT,
@@ -86,30 +87,27 @@ USED = EMPTY._replace(device=Tier({A: Page(Name(1), PageNo(3), Tick(0), Tick(0),
 HOSTED = USED._replace(tiers=Tiers())
 
 
-def at_the_tick(says: Any, free: int = 1, below: Tiers | None = None, **profile: Any) -> Row:
+WAITING, QUIET = Tiers(paths=((A,),)), Tiers()
+
+
+def ticks(name: str, says: Any, below: Tiers, **values: Any) -> Row:
+    """What a tick makes of these paths."""
+    path = [name for path in below.paths for name in path]
+    return row(name, says, call=work_calls.Tick(), inserted_path=path, below_before=below, **values)
+
+
+def at_the_tick(says: Any, free: int = 1, below: Tiers = WAITING, **profile: Any) -> Row:
     """What a tick left of page 5, which an insertion had made due, of a host with so many free pages."""
-    return row(
-        "due_at_the_tick",
-        says,
-        setting=setting(3, {**WAITS, **profile}, host_pages=4),
-        state=TIERED,
-        then=USED,
-        below_before=Tiers(paths=((A,),)) if below is None else below,
-        tiers_seen_before=TierSeen(host_free=tuple(map(PageNo, range(free)))),
-        tiers_seen=TierSeen(cached={A: PageNo(3)}),
-    )
+    of = setting(3, {**WAITS, **profile}, host_pages=4)
+    before, after = TierSeen(host_free=tuple(map(PageNo, range(free)))), TierSeen(cached={A: PageNo(3)})
+    values = {"setting": of, "state": TIERED, "tiers_seen_before": before, "tiers_seen": after}
+    return ticks("due_missed", says, below, hot_pages={A: True}, **values)
 
 
-def begun_at_the_tick(says: Any, *begun: Name, depth: int = 3, below: Tiers | None = None, **profile: Any) -> Row:
+def begun_at_the_tick(says: Any, *begun: Name, depth: int = 3, below: Tiers = QUIET, **profile: Any) -> Row:
     """Which of these backups a tick began though nothing had made them due."""
-    return row(
-        "backed_at_the_tick",
-        says,
-        setting=setting(depth, {**WAITS, **profile}, host_pages=4),
-        then=USED,
-        below_before=Tiers() if below is None else below,
-        backups_begun=[*begun],
-    )
+    of = setting(depth, {**WAITS, **profile}, host_pages=4)
+    return ticks("backed_early", says, below, setting=of, state=EMPTY, then=USED, backups_begun=[*begun])
 
 
 def early(says: Any, *begun: Name, state: State = EMPTY, write: str = "write_through_selective", **profile: Any) -> Row:
@@ -121,6 +119,7 @@ def early(says: Any, *begun: Name, state: State = EMPTY, write: str = "write_thr
         setting=setting(3, counted, host_pages=4, write=write),
         state=state._replace(host=Tier({C: USED.device.pages[A]}, Tick(0))),
         then=EMPTY._replace(device=Tier({at: USED.device.pages[A]._replace(hits=0) for at in (A, B)}, Tick(1))),
+        call=PUBLISH,
         inserted_path=(A, B),
         below_before=Tiers(),
         backups_begun=[*begun],

@@ -423,7 +423,7 @@ class KvGoesFromTheMiddle(ComponentTree):
     "component-eviction-frees-a-tombstone",
     bugs=("S99",),
     links=(f"{_SGLANG}pull/38269",),
-    kills=("EVICT-02", "EVICT-22", "POOL-12"),
+    kills=("EVICT-02", "POOL-12"),
     configs=WINDOWED,
 )
 class EvictionFreesATombstone(ComponentTree):

@@ -65,7 +65,7 @@ class AcksOfAStreamBeforeTheCopy(AcksInAnyOrder):
     "ack-keeps-the-lock",
     bugs=("S05",),
     links=(SGLANG + "issues/5499",),
-    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "LIFE-08"),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "TREE-04", "LOCK-06", "LIFE-08"),
 )
 class AckKeepsTheLock(BackupQueue):
     """What was ever backed up can never be evicted: the lock of the backup is not given back."""
@@ -80,7 +80,7 @@ class AckKeepsTheLock(BackupQueue):
     "ack-unlocks-twice",
     bugs=("L06", "H-57"),
     links=("https://github.com/LMCache/LMCache/pull/3004",),
-    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06"),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "TREE-04", "LOCK-06"),
 )
 class AckUnlocksTwice(BackupQueue):
     """A running request loses its protection to the ack of a backup, which gives back a lock too many.
@@ -99,7 +99,7 @@ class AckUnlocksTwice(BackupQueue):
     "backup-takes-no-lock",
     bugs=("V16", "T02"),
     links=(VLLM + "issues/52360", "https://github.com/NVIDIA/TensorRT-LLM/issues/8813"),
-    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "TIER-08"),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "TREE-04", "LOCK-06", "TIER-08"),
 )
 class BackupTakesNoLock(BackupQueue):
     """KV is stored under another prompt's key: the page is evicted and used again while its copy is under way."""
@@ -442,7 +442,7 @@ class BacksUpAtTheTick(BackupQueue):
 AT_TICKS = replace(PROFILE, backup_moment="tick")
 
 
-@mutant("backups-wait-for-two-ticks", profile=AT_TICKS, configs=NOT_BACK, kills=("BACKUP-12",))
+@mutant("backups-wait-for-two-ticks", profile=AT_TICKS, configs=NOT_BACK, kills=("BACKUP-01",))
 class BackupsWaitForTwoTicks(BacksUpAtTheTick):
     """What is evicted soon was never copied: backups begin a tick later than was promised."""
 
@@ -455,7 +455,7 @@ class BackupsWaitForTwoTicks(BacksUpAtTheTick):
         return before
 
 
-@mutant("a-tick-backs-up-too-early", profile=AT_TICKS, configs=SELECTIVE, kills=("BACKUP-13",))
+@mutant("a-tick-backs-up-too-early", profile=AT_TICKS, configs=SELECTIVE, kills=("BACKUP-02",))
 class ATickBacksUpTooEarly(BacksUpAtTheTick):
     """The host fills up with what is used once: a tick backs up whatever was inserted, used often or not."""
 

@@ -199,7 +199,7 @@ class PrefetchOverwritesItsNamesake(Prefetcher):
     "stale-revocation-ends-the-next",
     bugs=("H-05", "S104"),
     links=(SGLANG + "pull/40262",),
-    kills=("FETCH-07", "LIFE-08", "TIER-12", "POOL-12", "FETCH-11", "FETCH-13", "FETCH-15", "FETCH-02"),
+    kills=("FETCH-07", "LIFE-08", "TIER-12", "POOL-12", "FETCH-11", "FETCH-13", "FETCH-12", "FETCH-02"),
 )
 class StaleRevocationEndsTheNext(Prefetcher):
     """A request that is queued again loses its second prefetch to the end of the first.
@@ -547,7 +547,7 @@ class TimeoutOfAnotherCache(Prefetcher):
         return 1.0 + 0.25 * (fetch.hit or 0) / 1024
 
 
-@mutant("abandoned-read-is-cached", kills=("FETCH-15",))
+@mutant("abandoned-read-is-cached", kills=("FETCH-12",))
 class AbandonedReadIsCached(Prefetcher):
     """The cache fills with what aborted requests wanted: a read that nobody waits for is committed at its end."""
 
@@ -670,7 +670,7 @@ class RevokedKeepsItsAnchor(Prefetcher):
     "aborted-gets-cached",
     bugs=("S24",),
     links=(SGLANG + "pull/16369",),
-    kills=("FETCH-15", "FETCH-14"),
+    kills=("FETCH-12", "FETCH-14"),
 )
 class AbortedGetsCached(Prefetcher):
     """An aborted request still changes the cache: an abort commits what has arrived."""

@@ -14,7 +14,7 @@ from kvlitmus.mutants.hosted import HOSTED, LMCACHE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.words.units import Key
 
-LOCKS = ("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06")
+LOCKS = ("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "TREE-04", "LOCK-06")
 
 
 class OnlyAnchorsArePinned(TierTree):

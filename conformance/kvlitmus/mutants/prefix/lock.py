@@ -160,7 +160,7 @@ class TwoOwnersOfOnePin(RadixTree):
     "last-unlock-frees",
     bugs=("L05",),
     links=("https://github.com/LMCache/LMCache/pull/3884", "https://github.com/LMCache/LMCache/pull/2559"),
-    kills=("LOCK-05",),
+    kills=("TREE-04",),
 )
 class LastUnlockFrees(Specimen):
     """Entries vanish as soon as they have been read once.

@@ -155,11 +155,17 @@ class Retired(NamedTuple):
 
 _ON_BOTH = "one rule says it of device and host"
 _OF_CALLS = "one rule says it of all calls"
+_OF_DEPTHS = "one rule says it of a snapshot and of counters"
 _OF_POOLS = "each pool of each tier is judged as the plain cache that it is"
 
 RETIRED: dict[str, Retired] = {
     id: Retired(why, by)
     for why, by, ids in (
+        (_OF_CALLS, "TREE-04", "LOCK-05"),
+        (_OF_CALLS, "BACKUP-01", "BACKUP-12"),
+        (_OF_CALLS, "BACKUP-02", "BACKUP-13"),
+        (_OF_CALLS, "FETCH-12", "FETCH-15"),
+        (_OF_DEPTHS, "EVICT-02", "EVICT-22"),
         (_OF_POOLS, "POOL-06", "SPARSE-04"),
         (_OF_POOLS, "POOL-04", "SPARSE-05 COMP-06 COMP-25 COMP-35 CREQ-04"),
         (_OF_POOLS, "POOL-12", "SPARSE-19 COMP-17 COMP-45"),

@@ -142,23 +142,23 @@ FLAT_LINES: tuple[Line, ...] = (
         On.LOCK,
         least=by("LOCK-04 TREE-24"),
         most=by("LOCK-04 TREE-24"),
-        stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
+        stays=by(f"TREE-04 LOCK-07 TREE-22 {KEPT}"),
     ),
     flat(
         "unlock",
         On.UNLOCK,
         least=by("LOCK-04 LOCK-06 TREE-24", later="EVICT-01 EVICT-21 REQ-15", free="late unlock"),
         most=by("LOCK-04 TREE-24 LOCK-01", later="TREE-20 EVICT-03"),
-        stays=by(f"LOCK-05 LOCK-07 TREE-22 {KEPT}"),
+        stays=by(f"TREE-04 LOCK-07 TREE-22 {KEPT}"),
     ),
     flat(
         "evict",
         On.EVICT,
         amount=Amount.COUNT,
         least=by("EVICT-01 EVICT-21"),
-        most=by("EVICT-02 EVICT-06 EVICT-21 EVICT-22"),
+        most=by("EVICT-02 EVICT-06 EVICT-21"),
         which=by(f"{ORDER} EVICT-03", free="which of equals, own order, batches"),
-        stays=by(f"EVICT-03 EVICT-04 EVICT-22 {KEPT}"),
+        stays=by(f"EVICT-02 EVICT-03 EVICT-04 {KEPT}"),
     ),
     flat(
         "take_back",
@@ -262,7 +262,7 @@ ALSO = "FRAME-05 FRAME-06 FRAME-07 TIER-40"
 
 BELOW: Cell = by(f"{HELD} {ALSO}")
 WAITS = no("it is told how far the work has come; the cache decides when it takes note")
-FETCHED = "FETCH-14 FETCH-15"
+FETCHED = "FETCH-12 FETCH-14"
 
 TIER_LINES: tuple[Line, ...] = (
     tiered(
@@ -355,7 +355,7 @@ TIER_LINES: tuple[Line, ...] = (
                 by("BACKUP-06 BACKUP-07"),
                 FETCHED,
             ),
-            ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-15"), FETCHED),
+            ("for nobody", (On.ZOMBIE,), WAITS, by("FETCH-12"), FETCHED),
         )
     ),
     tiered(
@@ -367,11 +367,11 @@ TIER_LINES: tuple[Line, ...] = (
         On.QUIET_TICK,
         On.SETTLED,
         least=by(
-            "BACKUP-11 BACKUP-12 LIFE-05 LIFE-06 LIFE-07 LIFE-08 LIFE-09 LIFE-16 FETCH-13",
+            "BACKUP-01 BACKUP-11 LIFE-05 LIFE-06 LIFE-07 LIFE-08 LIFE-09 LIFE-16 FETCH-13",
             later="TIER-17 TIER-33 FETCH-11",
             free="when noted",
         ),
-        most=by("BACKUP-03 BACKUP-13 FETCH-12 FETCH-15"),
+        most=by("BACKUP-02 BACKUP-03 FETCH-12"),
         which=by("EVICT-05 EVICT-06"),
         stays=by(f"LOAD-09 {FETCHED} {HELD} {ALSO}"),
     ),
@@ -402,7 +402,7 @@ TIER_LINES: tuple[Line, ...] = (
         "abandon",
         On.ABANDON,
         least=by("TIER-40 FRAME-05 FETCH-07", later="LIFE-08 LIFE-16 FETCH-11"),
-        most=by("FETCH-14 FETCH-15 FETCH-17"),
+        most=by("FETCH-12 FETCH-14 FETCH-17"),
         stays=by(f"{FETCHED} FETCH-17 {HELD} {ALSO}"),
     ),
     tiered(

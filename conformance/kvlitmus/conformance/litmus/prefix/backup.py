@@ -77,7 +77,7 @@ def a_node_is_split_while_it_is_backed_up(checker: Checker) -> None:
     tree.match(checker, prompt(checker, "abcd"))
 
 
-@litmus(rules=("BACKUP-12", "BACKUP-13"), needs=TIERS, writes=ASYNC, profile={"backup_moment": "tick"})
+@litmus(rules=("BACKUP-01", "BACKUP-02"), needs=TIERS, writes=ASYNC, profile={"backup_moment": "tick"})
 def a_backup_waits_for_a_tick_at_most(checker: Checker) -> None:
     """One key is used often, and one once, before a tick; then the second is used again."""
     computed(checker, prompt(checker, "ab"), uses=USES)

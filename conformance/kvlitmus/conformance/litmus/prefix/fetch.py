@@ -142,7 +142,7 @@ def a_request_that_is_queued_again_was_told_first(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-15", "FETCH-17", "LIFE-08", "LIFE-09"), needs=READS)
+@litmus(rules=("FETCH-12", "FETCH-17", "LIFE-08", "LIFE-09"), needs=READS)
 def an_aborted_request_leaves_nothing_at_any_stage(checker: Checker) -> None:
     """Requests are aborted before the query, after it, amid the fetch, after it, and once more."""
     key = worth_reading(checker, 2)

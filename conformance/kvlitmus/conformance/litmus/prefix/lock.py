@@ -18,7 +18,7 @@ def take(checker: Checker, ways: str, receipt: int) -> None:
     tree.lock(checker, tree.match(checker, key), key, receipt)
 
 
-@litmus(rules=("LOCK-01", "LOCK-05"), needs=(*LOCKS, "evict", "inspect"))
+@litmus(rules=("LOCK-01", "TREE-04"), needs=(*LOCKS, "evict", "inspect"))
 def what_is_locked_survives_every_eviction(checker: Checker) -> None:
     """While a receipt is out its path stays, whatever is evicted; afterwards it can go."""
     store(checker, prompt(checker, "abc"))
@@ -75,7 +75,7 @@ def counters_follow_locks(checker: Checker) -> None:
         tree.unlock(checker, receipt)
 
 
-@litmus(rules=("LOCK-05", "LOCK-06"), needs=(*LOCKS, "counters", "inspect"))
+@litmus(rules=("TREE-04", "LOCK-06"), needs=(*LOCKS, "counters", "inspect"))
 def locking_nothing_is_harmless(checker: Checker) -> None:
     """A lock on an empty match protects nothing, and giving it back changes nothing."""
     take(checker, "a", 1)

@@ -49,7 +49,7 @@ LAWS = frozenset(
     {
         *("TIER-04", "TIER-09", "TIER-11", "TIER-12", "TIER-13", "TIER-17", "TIER-32", "TIER-33", "TIER-41", "TIER-42"),
         *("LOAD-01", "LOAD-02", "LOAD-04", "LOAD-05", "LOAD-08", "LOAD-09", "LOAD-11"),
-        *("FETCH-01", "FETCH-02", "FETCH-04", "FETCH-12", "FETCH-13", "FETCH-14", "FETCH-15"),
+        *("FETCH-01", "FETCH-02", "FETCH-04", "FETCH-12", "FETCH-13", "FETCH-14"),
         *("LIFE-01", "LIFE-04", "LIFE-08", "LIFE-16"),
     }
 )

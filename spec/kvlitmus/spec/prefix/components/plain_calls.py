@@ -235,7 +235,7 @@ def _inserted(plain: Plain, setting: Setting, one: ComponentStep, call: calls.In
     moved = {at for at in replaced(setting, state, call, answer) if at[0] in plain.components}
     if moved:
         asked, certain = plain.tokens(len(moved)), state.certain(DEVICE)
-        hidden = REPLACES if moved <= certain else REPLACES | {"made_available"}
+        hidden = REPLACES if moved <= certain else REPLACES | {"freed_slots"}
         state = without(state, DEVICE, moved)
         found.append(PoolCall(calls.Evict(asked), asked, hidden, state, back=back))
     found.append(_insert(plain, state, call.path, call.slots, answer))

@@ -28,7 +28,7 @@ from kvlitmus.spec.prefix.rules import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.prefix.seen import Put, TierSeen
 from kvlitmus.spec.prefix.state import State
 from kvlitmus.spec.prefix.work import Misnamed, Tiers, Work
-from kvlitmus.spec.prefix.work_calls import Settled
+from kvlitmus.spec.prefix.work_calls import Settled, Tick
 from kvlitmus.spec.words import policies
 from kvlitmus.spec.words.policies import hot
 from kvlitmus.spec.words.setting import Setting
@@ -36,9 +36,11 @@ from kvlitmus.spec.words.units import Name
 
 
 @fact(0)
-def inserted_path(state: State, setting: Setting, call: Insert[Slots] | Publish | End) -> Sequence[Name]:
-    """The pages of the path that the call uses by an insertion; none of a chunk, which is no new use."""
-    return used_path(state, setting, call)
+def inserted_path(state: State, setting: Setting, call: Insert[Slots] | Publish | End | Tick) -> Sequence[Name]:
+    """The pages of the path that the call uses by an insertion, or of those that insertions used since the last tick; none of a chunk, which is no new use."""
+    if not isinstance(call, Tick):
+        return used_path(state, setting, call)
+    return list(dict.fromkeys([name for path in state.tiers.paths for name in path])) if state.tiers else []
 
 
 @fact(3)
@@ -78,22 +80,29 @@ def backed_early(
     setting: Setting,
     state: State,
     then: State,
+    call: Insert[Slots] | Publish | End | Tick,
     inserted_path: Sequence[Name],
     below_before: Tiers,
     backups_begun: Sequence[Name],
-) -> Sequence[Name]:
-    """Pages that a backup was begun for before the write policy says so, as far as it is known how often they were used."""
-    if setting.config.write == policies.WRITE_BACK:
+) -> Sequence[Name] | Unknown:
+    """Pages that a backup was begun for before the write policy says so, as far as it is known how often they were used; at a tick, copies made again left out."""
+    profile, config, ticks = setting.profile, setting.config, isinstance(call, Tick)
+    if ticks and (profile.backup_moment != "tick" or profile.backup_parent == policies.CHAIN):
+        return UNKNOWN
+    if not ticks and config.write == policies.WRITE_BACK:
         return backups_begun
-    if setting.profile.backup_parent == policies.CHAIN:
+    if profile.backup_parent == policies.CHAIN:
         return []
-    hot_pages = dict(hot_among(then, setting, inserted_path))
-    if setting.seen and setting.config.write == policies.SELECTIVE:  # what is new is used for the first time
+    hot_pages, again = dict(hot_among(then, setting, inserted_path)), set[Name]()
+    if ticks:
+        hot_pages.update((name, False) for name in backups_begun if name not in inserted_path)
+        again.update(name for work in below_before.work.values() if work.failed for name in work.names)
+    elif setting.seen and config.write == policies.SELECTIVE:  # what is new is used for the first time
         known = state.device.pages.keys() | state.host.pages.keys()
         hot_pages.update((name, False) for name in inserted_path if name not in known)
     if not setting.seen:  # what was further down once has uses that nobody counted
-        backups_begun = [name for name in backups_begun if name not in below_before.below_once]
-    return [name for name in backups_begun if not hot_pages.get(name, True)]
+        again |= below_before.below_once
+    return [name for name in backups_begun if name not in again and not hot_pages.get(name, True)]
 
 
 @fact(3)
@@ -109,19 +118,29 @@ def came_due(
 def due_missed(
     setting: Setting,
     state: State,
+    call: Insert[Slots] | Publish | End | Tick,
     inserted_path: Sequence[Name],
     hot_pages: Mapping[Name, bool],
     below_before: Tiers,
     tiers_seen_before: TierSeen,
     tiers_seen: TierSeen,
 ) -> Sequence[Name] | Unknown:
-    """Pages that were due for backup, with room for all of them, and are neither backed nor under way; under write-back none ever is."""
-    if setting.config.write == policies.WRITE_BACK or setting.profile.backup_moment == "tick":
+    """Pages that are due for backup now, with room for all of them, and are neither backed nor under way; under write-back none ever is."""
+    profile, ticks = setting.profile, isinstance(call, Tick)
+    if ticks != (profile.backup_moment == "tick") or (setting.config.write == policies.WRITE_BACK and not ticks):
         return UNKNOWN
+    paths = below_before.paths if ticks else (inserted_path,)
+    if not paths:
+        return []
     if not _backups_are_sure(setting, below_before):
         return UNKNOWN
-    due = _due_and_bare(setting, inserted_path, hot_pages, tiers_seen)
-    return due if due and _has_room(state, inserted_path, tiers_seen_before) else []
+    if ticks:
+        if profile.reserve == "hit" or any(work.failed for work in below_before.work.values()):
+            return UNKNOWN
+        paths = tuple([tuple(takewhile(lambda name: name not in below_before.left, path)) for path in paths])
+    due = [name for path in paths for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
+    used = list(dict.fromkeys([name for path in paths for name in path]))
+    return due if due and _has_room(state, used, tiers_seen_before) else []
 
 
 def _backups_are_sure(setting: Setting, below_before: Tiers) -> bool:
@@ -145,45 +164,6 @@ def _has_room(state: State, names: Sequence[Name], before: TierSeen) -> bool:
     """Whether the host had room for all of these pages that had no copy there."""
     was = [name for name in names if name not in before.hosted]
     return before.host_free_count + len(droppable(state, before, spared=names)) >= len(was)
-
-
-@fact(0)
-def paths_waiting(below_before: Tiers) -> Sequence[Sequence[Name]]:
-    """The paths that insertions used since the last tick, where backups may wait for it."""
-    return below_before.paths
-
-
-@fact(3)
-def due_at_the_tick(
-    setting: Setting, state: State, then: State, below_before: Tiers, tiers_seen_before: TierSeen, tiers_seen: TierSeen
-) -> Sequence[Name] | Unknown:
-    """Pages that insertions made due since the last tick, with room for all of them, and that are neither backed nor under way after this one."""
-    paths = below_before.paths
-    if not paths:
-        return [] if setting.profile.backup_moment == "tick" else UNKNOWN
-    failed = any(work.failed for work in below_before.work.values())
-    if failed or setting.profile.reserve == "hit" or not _backups_are_sure(setting, below_before):
-        return UNKNOWN
-    stayed = [[*takewhile(lambda name: name not in below_before.left, path)] for path in paths]
-    used = list(dict.fromkeys([name for path in stayed for name in path]))
-    hot_pages = hot_among(then, setting, used)
-    due = [name for path in stayed for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
-    return due if due and _has_room(state, used, tiers_seen_before) else []
-
-
-@fact(0)
-def backed_at_the_tick(
-    setting: Setting, then: State, below_before: Tiers, backups_begun: Sequence[Name]
-) -> Sequence[Name] | Unknown:
-    """Pages that a tick began to back up though no insertion since the last one made them due, copies made again left out; unknown where none may be made so."""
-    if setting.profile.backup_moment != "tick" or setting.profile.backup_parent == policies.CHAIN:
-        return UNKNOWN
-    used = {name for path in below_before.paths for name in path}
-    again = {name for work in below_before.work.values() if work.failed for name in work.names}
-    hot_pages = hot_among(then, setting, [name for name in backups_begun if name in used])
-    if not setting.seen:  # what was further down once has uses that nobody counted
-        again |= below_before.below_once
-    return [name for name in backups_begun if name not in again and not hot_pages.get(name, name in used)]
 
 
 @fact(0)
@@ -289,39 +269,40 @@ def owed_missed(below_before: Tiers, below: Tiers, tiers_seen: TierSeen) -> Sequ
 
 # Rules
 
-INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
-"""The calls that insert."""
+BACKING = (On.INSERT, On.PUBLISH, On.FINISH, On.TICK)
+"""The calls that insert, and a tick, for which backups may wait."""
 
 put_rule = partial(rule, reference="prefix.put.accepted")
-tick_rule = partial(rule, on=(On.TICK,), reference="prefix.backup.used")
 
 
 @rule(
     "BACKUP-01",
-    on=INSERTS,
+    on=BACKING,
     needs=("tiers", "steps"),
     source="R-WB-01, R-WB-03",
     reference="prefix.backup.due",
     premise="came_due",
 )
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
-    """An insertion MUST begin the backup of every page of its path that the write policy makes due, if the host has
-    room for all of them. The profile may say that a filter of the cache's own declines it, or that backups wait for the
-    next tick.
+    """An insertion, or the next tick where the profile lets backups wait for it, MUST begin the backup of every page
+    that the write policy makes due, if the host has room for all of them. The profile may say that a filter of the
+    cache's own declines it.
     """
     return not due_missed
 
 
 @rule(
     "BACKUP-02",
-    on=INSERTS,
+    on=BACKING,
     needs=("tiers", "steps"),
     source="R-WB-01, R-WB-02",
     reference="prefix.backup.due",
     premise="early_chances",
 )
 def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
-    """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
+    """An insertion, or a tick for which backups wait, MUST NOT begin the backup of a page that isn't due: under
+    write-back none, under write-through-selective none at its first use. At a tick a copy that failed may be made again.
+    """
     return not backed_early
 
 
@@ -394,11 +375,13 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     return not unstored
 
 
-@tick_rule(
+@rule(
     "BACKUP-11",
+    on=(On.TICK,),
     strength=Strength.SHOULD,
     needs=("lifecycle", "data"),
     source="R-BK-01, R-BK-04; H-60",
+    reference="prefix.backup.used",
     premise="hosted_and_used",
 )
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
@@ -408,17 +391,3 @@ def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name])
     put at all when this storage was attached after them.
     """
     return not owed_missed
-
-
-@tick_rule(
-    "BACKUP-12", source="R-WB-01, R-WB-03", allowed="a backup of {due_at_the_tick} under way", premise="paths_waiting"
-)
-def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bool:
-    """Where the profile lets backups wait for the next tick, this tick MUST begin those of all pages that insertions since the last one have made due, if the host has room for all of them."""
-    return not due_at_the_tick
-
-
-@tick_rule("BACKUP-13", source="R-WB-01, R-WB-02", allowed="no backup of {backed_at_the_tick}", premise="backups_begun")
-def a_tick_backs_up_only_what_is_due(backed_at_the_tick: Sequence[Name]) -> bool:
-    """Where the profile lets backups wait for the next tick, a tick MUST NOT begin the backup of a page that no insertion since the last one has made due, unless a copy of it failed."""
-    return not backed_at_the_tick

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.spec.law.facts import fact
 from kvlitmus.spec.prefix.seen import Got, Seen, TierSeen
 from kvlitmus.spec.prefix.state import State
-from kvlitmus.spec.prefix.work import Tiers, Work
+from kvlitmus.spec.prefix.work import Tiers
 from kvlitmus.spec.words.setting import Setting
 from kvlitmus.spec.words.units import Name, PageNo
 
@@ -57,12 +57,6 @@ def hosted(tiers_seen: TierSeen) -> Mapping[Name, PageNo]:
 def storage_reads(tiers_seen: TierSeen) -> Sequence[Got]:
     """What storage was asked to read during the call."""
     return tiers_seen.record.got
-
-
-@fact(0)
-def jobs_before(below_before: Tiers) -> Mapping[int, Work]:
-    """The jobs that were under way before the call."""
-    return below_before.work
 
 
 @fact(0)

@@ -93,10 +93,16 @@ def unlocked_before(
     return Tokens(unlocked * setting.size)
 
 
-@fact(3)
-def freed_slots(before: Seen, after: Seen, page_size: int) -> Tokens:
-    """Slots that are free after the call and were not before it."""
-    return Tokens((after.free_count - before.free_count) * page_size)
+@fact(1)
+def freed_slots(setting: Setting, before: Seen, after: Seen) -> Tokens | Unknown:
+    """Slots that are free after the call and were not before it; without a snapshot those that are available."""
+    if setting.seen:
+        return Tokens((after.free_count - before.free_count) * setting.size)
+    if setting.config.tiered or setting.profile.evict_moment != "call":
+        return UNKNOWN
+    if before.available is None or after.available is None:
+        return UNKNOWN
+    return Tokens(after.available - before.available)
 
 
 @fact(3)

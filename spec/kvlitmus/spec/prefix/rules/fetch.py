@@ -233,11 +233,11 @@ class Commits(NamedTuple):
 def commits(look: Look) -> Commits:
     """What the commits of the call may have added, and what of it is missing."""
     call, fetches = look.call, look.below_before.prefetches
+    numbers: Sequence[int] = ()
     if isinstance(call, Tick):
         numbers = ending(look.state, look.setting)
-    else:
-        number = fetches.running.get(call.rid)
-        numbers = [number] if number is not None and look.answer else []
+    elif isinstance(call, Poll) and look.answer and call.rid in fetches.running:
+        numbers = [fetches.running[call.rid]]
     may, missing = frozenset[Name](), list[Name]()
     for number in numbers:
         one = fetches.by_number[number]
@@ -260,17 +260,14 @@ def commit_range(commits: Commits) -> frozenset[Name]:
 
 
 @fact(3)
-def came_lately(setting: Setting, appeared: AbstractSet[Name], host_appeared: frozenset[Name]) -> AbstractSet[Name]:
-    """Names that were not on the tier to which prefetches bring pages before the call, and are after it."""
-    return appeared if setting.fetches_to == DEVICE else host_appeared
-
-
-@fact(3)
 def came_by_commits(
-    setting: Setting, appeared: AbstractSet[Name], host_committed: frozenset[Name]
+    look: Look, appeared: AbstractSet[Name], host_appeared: frozenset[Name], host_committed: frozenset[Name]
 ) -> AbstractSet[Name]:
-    """The same, but for those that a backup began to make."""
-    return appeared if setting.fetches_to == DEVICE else host_committed
+    """Names that were not on the tier to which prefetches bring pages before the call, and are after it; where one may be committed, but for those that a backup began to make."""
+    if look.setting.fetches_to == DEVICE:
+        return appeared
+    commits = isinstance(look.call, Poll) or (isinstance(look.call, Tick) and ending(look.state, look.setting))
+    return host_committed if commits else host_appeared
 
 
 @fact(3)
@@ -327,7 +324,6 @@ BACKGROUND = (On.QUERY, On.FETCH, On.ZOMBIE, On.PUT, On.COPIED, On.FAILED_COPY, 
 """What goes on while nobody calls: each kind of job that is advanced, and the tick, unless that takes host memory."""
 
 submit_rule = partial(rule, on=(On.PREFETCH, On.REFUSED_PREFETCH), reference="prefix.fetch.submit")
-commit_rule = partial(rule, on=(On.POLL, On.COMMIT), reference="prefix.fetch.commit")
 
 
 @submit_rule("FETCH-01", source="R-PF-01, R-PF-04, R-PF-11, R-PF-12", allowed="refused: {gate}", premise="gate")
@@ -448,15 +444,28 @@ def a_request_waits_as_the_stop_policy_says(said_yes: bool, stop_allowed: Sequen
     return said_yes in stop_allowed
 
 
-@commit_rule("FETCH-12", source="R-PFC-01, R-PFC-06", allowed="at most {commit_range}", premise="came_by_commits")
+@rule(
+    "FETCH-12",
+    on=(On.POLL, On.COMMIT, On.ABANDON, *BACKGROUND),
+    source="R-PFC-01, R-PFC-06, R-PFC-08",
+    reference="prefix.fetch.commit",
+    allowed="at most {commit_range}",
+    premise="came_by_commits",
+)
 def a_commit_adds_nothing_but_what_was_fetched(
     came_by_commits: AbstractSet[Name], commit_range: frozenset[Name]
 ) -> bool:
-    """A commit MUST add to the tree no page beyond those that were fetched completely."""
+    """What was fetched MUST NOT get into the tree but by a commit, and no page beyond those that were fetched completely: an aborted prefetch leaves nothing."""
     return came_by_commits <= commit_range
 
 
-@commit_rule("FETCH-13", source="R-PFC-01, R-PFC-09", premise="commit_range")
+@rule(
+    "FETCH-13",
+    on=(On.POLL, On.COMMIT),
+    source="R-PFC-01, R-PFC-09",
+    reference="prefix.fetch.commit",
+    premise="commit_range",
+)
 def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     """After a commit every page that was fetched MUST be in the tree, unless it would hang below a page without a host copy."""
     return not commit_missing
@@ -482,18 +491,6 @@ def what_was_cached_stays_where_it_was(
     resident = {name: page for name, page in cached_before.items() if name not in failed_loads}
     found = {name: page for name, page in cached_after.items() if name not in failed_loads}
     return stay.items() <= hosted.items() and resident == found
-
-
-@rule(
-    "FETCH-15",
-    on=(On.ABANDON, *BACKGROUND),
-    source="R-PFC-08, R-PFC-06",
-    reference="prefix.fetch.abandon",
-    premise="jobs_before",
-)
-def only_a_poll_commits(came_lately: AbstractSet[Name]) -> bool:
-    """What was fetched MUST NOT get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
-    return not came_lately
 
 
 @rule(

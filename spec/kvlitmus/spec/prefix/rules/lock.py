@@ -8,7 +8,7 @@ with it, whatever was split or inserted in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 
@@ -68,23 +68,6 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
     """A node MUST carry exactly one lock for each receipt and each running request that covers it, and, unless the profile says that these protect apart, for each copy under way between device and host. Where the profile has an unlock_delay, those that were given back may be carried so long."""
     return all(locks == receipts for locks, receipts in node_locks)
-
-
-@lock_rule(
-    "LOCK-05",
-    on=(On.LOCK, On.UNLOCK),
-    source="R-LK-04",
-    allowed="the same pages cached and free as before",
-    premise="cached_before",
-)
-def locking_moves_nothing(
-    cached_before: Mapping[Name, PageNo],
-    cached_after: Mapping[Name, PageNo],
-    free_before: frozenset[PageNo],
-    free_after: frozenset[PageNo],
-) -> bool:
-    """Taking or giving back a lock MUST NOT change what is cached or free."""
-    return cached_before == cached_after and free_before == free_after
 
 
 @rule(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec.law.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.prefix import late_locks as _late_locks  # noqa: F401 - its facts
+from kvlitmus.spec.prefix.calls import Match
 from kvlitmus.spec.prefix.judged_step import Look
 from kvlitmus.spec.prefix.page import Page
 from kvlitmus.spec.prefix.partial import counts, free_least
@@ -189,9 +190,9 @@ def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, P
 
 
 @fact(3)
-def expired(vanished: AbstractSet[Name], setting: Setting) -> AbstractSet[Name]:
+def expired(vanished: AbstractSet[Name], setting: Setting, call: PlainCall) -> AbstractSet[Name]:
     """Those of them that may have gone because they were old: all, of a lookup, where the profile lets pages expire."""
-    return vanished if setting.expires else frozenset()
+    return vanished if setting.expires and isinstance(call, Match) else frozenset()
 
 
 @fact(3)

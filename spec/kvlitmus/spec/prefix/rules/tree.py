@@ -287,20 +287,20 @@ def a_match_returns_the_kv_of_that_very_prefix(
 
 @rule(
     "TREE-04",
-    on=(On.MATCH,),
-    source="R-TR-04, R-TR-06",
+    on=(On.MATCH, On.LOCK, On.UNLOCK),
+    source="R-TR-04, R-TR-06, R-LK-04",
     reference="prefix.perform.match",
     allowed="the same pages cached and free as before, by the profile's expiry",
     premise="cached_before",
 )
-def a_match_moves_nothing(
+def looking_and_locking_move_nothing(
     cached_before: Mapping[Name, PageNo],
     cached_after: Mapping[Name, PageNo],
     free_before: frozenset[PageNo],
     free_after: frozenset[PageNo],
     expired: AbstractSet[Name],
 ) -> bool:
-    """A match MUST NOT change what is cached or free, but for what the profile lets expire; it may split nodes and note the use."""
+    """A match, a lock or an unlock MUST NOT change what is cached or free, but for what the profile lets expire at a match; it may split nodes and note the use."""
     if not expired:
         return cached_before == cached_after and free_before == free_after
     gone = {cached_before[name] for name in expired}

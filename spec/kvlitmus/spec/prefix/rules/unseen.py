@@ -195,18 +195,6 @@ def an_eviction_reports_what_can_have_been_evicted(
 
 
 @rule(
-    "EVICT-22",
-    on=(On.EVICT,),
-    source="R-EV-01; sglang#4989",
-    reference="prefix.perform.least_valuable",
-    allowed="{made_available} slots",
-)
-def an_eviction_reports_what_became_available(told_units: Tokens, made_available: Tokens) -> bool:
-    """An eviction MUST report by how many slots more is available."""
-    return told_units == made_available
-
-
-@rule(
     "EVICT-23",
     on=(On.BEGIN, On.GROW, On.FORK, On.RESUME),
     source="R-EV-04; sglang#4989",
