@@ -37,7 +37,7 @@ from kvlitmus.spec.words.units import (
 )
 
 
-def expect(state: State, setting: Setting, call: PlainCall, answer: Any) -> State:
+def expect(state: State, setting: Setting, call: PlainCall, answer: object) -> State:
     """The state after a call that was answered so."""
     if state.device.doubt.odd:
         state = partial.doubting(state, state.device.doubt._replace(odd=()))

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
-from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded, Prefetched
 from kvlitmus.spec.prefix import calls, effects, work_calls
 from kvlitmus.spec.prefix.advance import as_seen, follow, used, used_path
 from kvlitmus.spec.prefix.page import Tier, copy_of
@@ -154,7 +153,7 @@ def settled(state: State) -> State:
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def prefetch(state: State, setting: Setting, call: work_calls.Prefetch[int | None], answer: Any) -> State:
+def prefetch(state: State, setting: Setting, call: work_calls.Prefetch[int | None], answer: Prefetched) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     if not answer.started:
@@ -348,7 +347,7 @@ def stirred(state: State, call: PlainCall) -> State:
 
 
 def follow_tiers(
-    state: State, expected: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
+    state: State, expected: State, setting: Setting, call: PlainCall, answer: object, before: TierSeen, after: TierSeen
 ) -> tuple[State, State]:
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
     below, expected = EXPECT.get(type(call)), stirred(expected, call)
@@ -362,7 +361,7 @@ def follow_tiers(
 
 
 def conclude(
-    state: State, then: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
+    state: State, then: State, setting: Setting, call: PlainCall, answer: object, before: TierSeen, after: TierSeen
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
     then = bind(then, after)
@@ -391,5 +390,5 @@ def conclude(
             then = put(then, tiers_of(then)._replace(used=frozenset(), owed=frozenset()))
     elif isinstance(call, work_calls.Poll):
         number = tiers_of(state).prefetches.running.get(call.rid)
-        then = polled(then, setting, number, call, answer, before, after)
+        then = polled(then, setting, number, call, bool(answer), before, after)
     return pruned(then)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY, Loaded, Prefetched
 from kvlitmus.spec.law.occasions import occasions_by_state
 from kvlitmus.spec.law.on import On
 from kvlitmus.spec.prefix.partial import known_part
@@ -53,7 +51,9 @@ def _tick(state: State, setting: Setting, call: Tick, answer: None, before: Seen
 
 
 @occasions_by_state(Prefetch)
-def _prefetch(state: State, setting: Setting, call: Prefetch[int | None], answer: Any, before: Seen) -> tuple[On, ...]:
+def _prefetch(
+    state: State, setting: Setting, call: Prefetch[int | None], answer: Prefetched, before: Seen
+) -> tuple[On, ...]:
     """A prefetch was asked for: whether it began, and whether a gate was shut."""
     if answer.started:
         return (On.PREFETCH,)
@@ -65,7 +65,7 @@ def _prefetch(state: State, setting: Setting, call: Prefetch[int | None], answer
 
 
 @occasions_by_state(LoadBack)
-def _load_back(state: State, setting: Setting, call: LoadBack, answer: Any, before: Seen) -> tuple[On, ...]:
+def _load_back(state: State, setting: Setting, call: LoadBack, answer: Loaded, before: Seen) -> tuple[On, ...]:
     """A load back: whether it was declined, or had a quota."""
     if answer.slots is None:
         return (On.REFUSED_LOAD_BACK,)

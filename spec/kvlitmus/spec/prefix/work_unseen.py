@@ -18,7 +18,6 @@ says that it isn't, or the host says that nothing is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD, PUT, QUERY, Loaded
@@ -40,7 +39,7 @@ Fold = Callable[..., State]
 
 
 def follow_unseen(
-    state: State, expected: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
+    state: State, expected: State, setting: Setting, call: PlainCall, answer: object, before: TierSeen, after: TierSeen
 ) -> tuple[State, State]:
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
     expected = stirred(noted(expected, setting, after.record.puts), call)
@@ -150,7 +149,7 @@ LOOKING = (calls.Match, calls.Lock, calls.Unlock, work_calls.Poll, work_calls.Te
 
 
 def host_then(
-    state: State, then: State, setting: Setting, call: PlainCall, answer: Any, before: TierSeen, after: TierSeen
+    state: State, then: State, setting: Setting, call: PlainCall, answer: object, before: TierSeen, after: TierSeen
 ) -> Tier:
     """What is known of the host after a step from ``state`` to ``then``."""
     host, tiers = then.host, tiers_of(then)
@@ -248,7 +247,7 @@ def protected(state: State, then: State, setting: Setting) -> set[Name]:
     return held
 
 
-def committed_by(state: State, setting: Setting, call: PlainCall, answer: Any) -> Iterator[Prefetched]:
+def committed_by(state: State, setting: Setting, call: PlainCall, answer: object) -> Iterator[Prefetched]:
     """The prefetches that a poll or a tick has committed."""
     fetches = tiers_of(state).prefetches
     if type(call) is work_calls.Poll and answer and call.rid in fetches.running:
