@@ -94,7 +94,7 @@ def test_a_broken_should_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("id", "lacking", "named"),
     [
-        ("TREE-04", "locks", "locks"),
+        ("LOCK-03", "locks", "locks"),
         ("LOCK-02", "counters", "counters"),
         ("POOL-09", "inspect", "inspect"),
         ("POOL-19", "group", "group"),
