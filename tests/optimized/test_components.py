@@ -21,9 +21,10 @@ from kvlitmus.optimized.components import ComponentConfig, Kind, component_tree
 from kvlitmus.reference.prefix.components import tree as model
 from tests.optimized.support.component_pair import PairTarget
 
-CONFIGS = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS
+CONFIGS = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS + plan.COMPONENT_HOST_CONFIGS
 EACH = [(name, depth) for name in TARGETS for depth in range(4)]
 BY_DAY = Config(page_size=1, pages=12, components="kv+swa+state")
+ON_HOST = Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state")
 
 
 def judged(one: Any, depth: int, steps: int, configs: Sequence[Config], *, litmus: bool = True) -> Iterator[ItemResult]:
@@ -57,9 +58,16 @@ def test_it_keeps_every_rule_that_the_reference_is_asked_about(name: str, depth:
 
 
 def test_it_agrees_with_the_reference_on_litmus_tests_and_schedules() -> None:
-    some = [one for one in CONFIGS if one.components == "groups" or one.bigram][:2]
+    some = [one for one in plan.COMPONENT_CONFIGS if one.components == "groups" or one.bigram][:2]
     assert rules_of(judged(PairTarget(TARGETS["target"].profile), 0, plan.OPS, [BY_DAY]))[1] > 500
     assert rules_of(judged(PairTarget(TARGETS["leaf"].profile), 0, plan.OPS, some, litmus=False))[1] > 200
+
+
+def test_host_memory_keeps_every_rule_and_agrees_with_the_reference() -> None:
+    asked, steps = rules_of(judged(PairTarget(TARGETS["target"].profile), 3, plan.OPS, [ON_HOST]))
+    assert {"COMP-32", "COMP-36", "COMP-12", "COMP-29", "COMP-63", "LOAD-11"} <= asked and steps > 300
+    some = [one for one in plan.COMPONENT_HOST_CONFIGS if one.components == "groups"]
+    assert rules_of(judged(PairTarget(TARGETS["later"].profile), 0, plan.OPS, some, litmus=False))[1] > 100
 
 
 @pytest.mark.nightly
@@ -85,8 +93,9 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_there_is_no_core_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_target(resolve_target("optimized-components")) is TARGETS["target"]
-    with pytest.raises(Unsupported):
-        optimized.target.make(plan.CONFIGS[0])
+    for other in (plan.CONFIGS[0], *plan.COMPONENT_WRITE_CONFIGS[:1], *plan.COMPONENT_STORAGE_CONFIGS[:1]):
+        with pytest.raises(Unsupported):
+            optimized.target.make(other)
     monkeypatch.setattr(cores, "lacking", lambda: "nobody built it")
     with pytest.raises(TargetError, match="native core alone, and there is none: nobody built it"):
         load_target(resolve_target("optimized-components"))

@@ -13,8 +13,8 @@ from tests.support.night import by_turns
 
 SLIPS = {
     "a hit with a hole in its window": (
-        "while (end >= ends.first && at(component, end) != NO_ENTRY)",
-        "while (end > ends.first && at(component, end) != NO_ENTRY)",
+        "while (end >= ends.first && there(component, end, tiers))",
+        "while (end > ends.first && there(component, end, tiers))",
     ),
     "a hit past a tombstone": ("k = lower == boundary ? k + 1 : 0;", "k = k + 1;"),
     "a hit that is not used": ("entries_[number].touched = clock;", ""),
@@ -25,12 +25,16 @@ SLIPS = {
     "a lock that pins nothing": ("pin(boundary, 1);", ""),
     "a receipt that stays": ("receipts_.erase(found - receipts_.begin());", ""),
     "one entry too many": ("while (freed[k] < wants[k])", "while (freed[k] <= wants[k])"),
-    "an entry leaves its place": ("pool_of(k).take_back(&entry.place, 1, CACHED);", ""),
-    "KV goes before what is behind it": ("if (above && !--above[BEHIND]", "if (above && --above[BEHIND]"),
+    "an entry leaves its place": ("pool_of(track).take_back(&entry.place, 1, CACHED);", ""),
+    "KV goes before what is behind it": (
+        "if (above && !--above[behind_of(entry)]",
+        "if (above && --above[behind_of(entry)]",
+    ),
     "an old worth": ("if (!(now != heap.first_worth())) return number;", "return number;"),
     "the first of a path goes first": ("now.third = -(branches_", "now.third = (branches_"),
-    "what is needed is not counted": ("guarded[entry.component] += by;", ""),
-    "what goes is told to come": ("entry.at + 1, k, false});", "entry.at + 1, k, true});"),
+    "what is needed is not counted": ("guarded[entry.track] += by;", ""),
+    "what is not short is evicted for": ("total[pool_number(k)] > pool(tier, pool_number(k)).free_count()", "true"),
+    "what goes is told to come": ("entry.at + 1, track, false});", "entry.at + 1, track, true});"),
 }
 """In ``components.h``: what is right, and the slip."""
 
@@ -47,7 +51,6 @@ SLIPS_OF_FETCHES = {
         "else if (end != one.boundary)",
     ),
     "what is written is free": ("bool goes_on = one.running &&", "bool goes_on = false &&"),
-    "what is not short is evicted for": ("total[pool] > pools_[pool]->free_count()", "total[pool] >= 0"),
 }
 """The same in ``fetches.h``."""
 

@@ -10,6 +10,11 @@ numbers; the first component is the KV.  A key is a namespace and **units**: tok
 Ends are in units from the root.  ``match`` finds the largest valid boundary of a key; ``lock`` protects what a key
 needs that ends at one, and answers a receipt.
 
+With host memory ``back_up`` and ``load`` begin a copy for a boundary, of every component: its number, the boundary,
+where the entries end that it brings, the places that it reads on one tier, and those that it writes to on the other.
+Whoever copies says with ``copied`` that it has ended.  Until then those places are nobody else's, and what the boundary
+needs stays on both tiers.
+
 Each call is one step, which no exception interrupts: it is made, or raises with nothing changed, also where memory is
 short.  ``None`` is what there is too little memory for now; what can never be raises ``ValueError``.
 """
@@ -63,7 +68,7 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class ComponentConfig:
-    """What a cache keeps: these ``components``, and so many ``places`` of each pool.
+    """What a cache keeps: these ``components``, and so many ``places`` of each pool; ``host``: of the host's, if any.
 
     ``policy``: what goes first; ``cascade``: what goes with it; ``window_root``: whether a window near the root may be
     ``shorter``, or has to be there in ``full``; ``bigram``: whether units are bigrams; ``events``: whether it tells
@@ -72,6 +77,7 @@ class ComponentConfig:
 
     components: tuple[Kind, ...]
     places: tuple[int, ...]
+    host: tuple[int, ...] = ()
     page_size: int = 16
     policy: str = "lru"
     cascade: str = "base"
@@ -86,7 +92,7 @@ class ComponentConfig:
         inputs.one_of("window_root", self.window_root, ("shorter", "full"))
         for field in ("bigram", "events"):
             inputs.flag(field, getattr(self, field))
-        for many in self.places:
+        for many in (*self.places, *self.host):
             inputs.whole("places", many, 0, inputs.MOST_PAGES - 1)
 
 
@@ -106,6 +112,7 @@ def component_tree(config: ComponentConfig) -> Components:
         config.events,
         tuple([(SHAPES.index(one.shape), one.size, one.pool, one.unit, one.align) for one in config.components]),
         tuple(config.places),
+        tuple(config.host),
     )
 
 

@@ -47,11 +47,13 @@ def built(kind: str, folder: Path, file: str = "", slip: tuple[str, str] = ("", 
         assert text.count(slip[0]) == 1, slip
         (folder / "native" / file).write_text(text.replace(*slip), encoding="utf-8")
     (folder / "native" / "alone.cpp").write_text(MODULE.replace("TYPE", kind), encoding="utf-8")
-    sources = [str(folder / "native" / name) for name in ("alone.cpp", f"{kind}_type.cpp")]
+    sources = sorted(map(str, (folder / "native").glob(f"{kind.removesuffix('s')}*.cpp")))
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     flags = ["-std=c++17", "-O0", "-fPIC", "-fno-strict-aliasing", f"-I{sysconfig.get_paths()['include']}"]
     module = module_in(folder)
-    subprocess.run([*command, *flags, *shared, *sources, "-o", str(module)], check=True)
+    subprocess.run(
+        [*command, *flags, *shared, str(folder / "native" / "alone.cpp"), *sources, "-o", str(module)], check=True
+    )
     return module
 
 

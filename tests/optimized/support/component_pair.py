@@ -10,18 +10,23 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.adapters.optimized.components import ComponentTarget, OptimizedComponents
-from kvlitmus.conformance.adapters.reference.components import ReferenceComponents
+from kvlitmus.conformance.adapters.optimized.components import (
+    ComponentTarget,
+    OptimizedComponentHierarchy,
+    OptimizedComponents,
+)
+from kvlitmus.conformance.adapters.reference.components import ReferenceComponentHierarchy, ReferenceComponents
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.prefix.components import tree as model
 from kvlitmus.reference.prefix.components.perform import ticked
 from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.prefix.calls import Alloc
-from kvlitmus.spec.prefix.components.state import pool_places
-from kvlitmus.spec.prefix.listener import DEVICE
+from kvlitmus.spec.prefix.calls import Alloc, Path
+from kvlitmus.spec.prefix.components.state import end_name, pool_places
+from kvlitmus.spec.prefix.listener import DEVICE, HOST
 from kvlitmus.spec.words.units import Key
 
-Prefix = tuple[str, str | None, tuple[object, ...]]
+Prefix = tuple[str, str, str | None, tuple[object, ...]]
+"""Tier, component, namespace and units."""
 
 
 class EntryLook(NamedTuple):
@@ -37,12 +42,14 @@ class EntryLook(NamedTuple):
 Look = tuple[Mapping[Prefix, EntryLook], object, object, object]
 
 
-def look(one: Any, rows: Mapping[Prefix, EntryLook]) -> Look:
+def look(one: Any, rows: Mapping[Prefix, EntryLook], tiers: int) -> Look:
     """All that there is: entries, with ticks in their order, free places, and counters."""
     used, made = ({tick: at for at, tick in enumerate(sorted({row[part] for row in rows.values()}))} for part in (1, 2))
     entries = {at: row._replace(touched=used[row.touched], created=made[row.created]) for at, row in rows.items()}
-    free = {pool: sorted(places) for pool, places in one.component_free_places().items()}
-    return entries, free, one.component_available(), one.component_sizes()
+    frees = [one.component_free_places, *([one.component_free_host] if tiers > 1 else [])]
+    free = [{pool: sorted(places) for pool, places in places_of().items()} for places_of in frees]
+    counts = [one.component_available(), one.component_available_host() if tiers > 1 else {}]
+    return entries, free, counts, one.component_sizes()
 
 
 def listed(answer: Mapping[str, Sequence[int]]) -> Mapping[str, list[int]]:
@@ -62,7 +69,8 @@ class Pair(OptimizedComponents):
 
     def __init__(self, config: Config, profile: Profile) -> None:
         super().__init__(config, profile)
-        self.other = ReferenceComponents(config, profile)
+        self.other: Any = (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, profile)
+        self.tiers = (DEVICE, HOST) if config.tiered else (DEVICE,)
         self.told: list[ComponentEvent] = []
         self.numbers: dict[tuple[str, object], Any] = {}
 
@@ -93,18 +101,18 @@ class Pair(OptimizedComponents):
         forgotten = any(one.what == "cleared" for one in told)
         assert forgotten or sorted(told, key=str) == sorted(due, key=str), f"the core tells {told}, the reference {due}"
         rows: dict[Prefix, EntryLook] = {}
-        needed = self.other.cache.covered(DEVICE)
-        for component, (namespace, units), place, (touched, created, hits, pins) in self.tree.entries():
-            at = (self.names[component], namespace, self.spelled(units))
-            assert at not in rows, "an entry is cached twice"
-            rows[at] = EntryLook(place, touched, created, hits, bool(pins))
-        others: dict[Prefix, EntryLook] = {
-            (at[0], *self.other.setting.names.prefix(at[1])): EntryLook(
-                page.page, page.touched, page.created, page.hits, at in needed
-            )
-            for at, page in model.cached(self.other.cache).items()
-        }
-        mine, theirs = look(super(), rows), look(self.other, others)
+        others: dict[Prefix, EntryLook] = {}
+        for tier in self.tiers:
+            entries = self.tree.host_entries() if tier == HOST else self.tree.entries()
+            for component, (namespace, units), place, (touched, created, hits, pins) in entries:
+                row = (tier, self.names[component], namespace, self.spelled(units))
+                assert row not in rows, "an entry is cached twice"
+                rows[row] = EntryLook(place, touched, created, hits, bool(pins))
+            needed = self.other.cache.covered(tier)
+            for at, page in model.cached(self.other.cache, tier).items():
+                row = (tier, at[0], *self.other.setting.names.prefix(at[1]))
+                others[row] = EntryLook(page.page, page.touched, page.created, page.hits, at in needed)
+        mine, theirs = (look(one, some, len(self.tiers)) for one, some in ((super(), rows), (self.other, others)))
         assert mine == theirs, f"the core has\n{mine}\nthe reference\n{theirs}"
         return answer
 
@@ -211,9 +219,51 @@ class Pair(OptimizedComponents):
         return self.of_fetch("component_prefetch_abort", fetch, same=self.pools_of)
 
 
+class HostPair(Pair, OptimizedComponentHierarchy):
+    """The same with host memory."""
+
+    def of_copy(self, name: str, mine: Sequence[Any], other: Sequence[Any], path: Path) -> Any:
+        """The answer of a call that begins a copy: the reference takes the places that the core took."""
+
+        def same(answer: Any) -> object:
+            *begun, places, freed = answer
+            return (
+                begun[0] is None,
+                begun[1:],
+                {name: sorted(some) for name, some in listed(places).items()},
+                +Counter(freed),
+            )
+
+        found, due = self.both(name, mine, other, same)
+        if found[0] is not None:
+            self.numbers["copy", found[0]] = due[0]
+            places = {(name, end_name(path, end)): at for name, some in found[-2].items() for end, at in some.items()}
+            cache = self.other.cache
+            copy = cache.under_way[due[0]]._replace(places=places)
+            self.other.cache = cache._replace(under_way={**cache.under_way, due[0]: copy})
+        return self.made(found)
+
+    def component_back_up(self, handle: object) -> Any:
+        self.found(handle)  # or it is none
+        return self.of_copy("component_back_up", [handle], [handle.other], handle.other[0])  # type: ignore[attr-defined]
+
+    def component_load(self, handle: object, key: Key) -> Any:
+        self.found(handle)
+        return self.of_copy("component_load", [handle, key], [handle.other, key], self.other.path(key))  # type: ignore[attr-defined]
+
+    def component_copied(self, copy: object, ok: bool) -> Any:
+        number = self.numbers.pop(("copy", copy), None)
+        if number is None:
+            return super().component_copied(copy, ok)  # which refuses it; the reference knows no misuse of copies
+        return self.made(self.both("component_copied", [copy, ok], [number, ok], self.pools_of)[0])
+
+    def component_evict_host(self, wants: Mapping[str, int]) -> Any:
+        return self.alike("component_evict_host", self.in_order(wants))
+
+
 class PairTarget(ComponentTarget):
     """What makes such pairs."""
 
     def make(self, config: Config) -> Pair:
         """A fresh pair."""
-        return Pair(config, self.profile)
+        return (HostPair if config.tiered else Pair)(config, self.profile)

@@ -19,20 +19,21 @@ class Components {
     const Layout layout;
     const size_t page_bytes;
     int64_t clock = 0;
-    int64_t held[MOST_COMPONENTS] = {}, guarded[MOST_COMPONENTS] = {};  // entries, and those that are needed
-    Array<int32_t> emptied;                                              // roots that may have nothing, for whoever names them
+    int64_t held[MOST_TRACKS] = {}, guarded[MOST_TRACKS] = {};  // entries, and those that are needed
+    Array<int32_t> emptied;                                      // roots that may have nothing, for whoever names them
 
     explicit Components(const Layout& of) : layout(of), page_bytes(of.page_size * sizeof(int64_t)), secret_(secret()) {
-        for (int at = 0; at < of.pools; ++at) pools_[at].reset(new Pool(of.places[at], 1, 0));
+        for (int tier = 0; tier < of.tiers; ++tier)
+            for (int at = 0; at < of.pools; ++at) pools_[tier][at].reset(new Pool(of.places[tier][at], 1, 0));
         told_.reserve(1);
     }
     ~Components() {
-        for (Fetch& one : fetches_) std::free(one.data);
+        forget_work();
         std::free(spare_);
     }
 
-    Pool& pool(int number) const { return *pools_[number]; }
-    Pool& pool_of(int component) const { return *pools_[layout.of[component].pool]; }
+    Pool& pool(int tier, int number) const { return *pools_[tier][number]; }
+    Pool& pool_of(int track) const { return pool(layout.tier_of(track), pool_number(layout.component_of(track))); }
     const Array<Entry>& entries() const { return entries_; }
     const Array<Told>& told() const { return told_; }
     const Array<Brought>& brought() const { return brought_; }
@@ -88,23 +89,29 @@ class Components {
         return spot;
     }
 
-    // The entry of a component that ends there on the path at hand, or NO_ENTRY.
-    int32_t at(int component, int64_t end) const {
+    // The entry of a track that ends there on the path at hand, or NO_ENTRY.
+    int32_t at(int track, int64_t end) const {
         auto cell = static_cast<size_t>(end / layout.page_size - 1);
-        return cell < cells_.size() ? cells_[cell][ENTRIES + component] : NO_ENTRY;
+        return cell < cells_.size() ? cells_[cell][ENTRIES + track] : NO_ENTRY;
     }
 
-    // The largest boundary of a key of so many units that is valid for all components, on the path at hand.
-    int64_t longest(int64_t length) const {
+    // Whether there is one of a component, on the device or on one of so many tiers.
+    bool there(int component, int64_t end, int tiers = 1) const {
+        return at(component, end) != NO_ENTRY || (tiers > 1 && at(layout.track(HOST, component), end) != NO_ENTRY);
+    }
+
+    // The largest boundary of a key of so many units that is valid for all components, on the path at hand, by what is on
+    // the device or on so many tiers together.
+    int64_t longest(int64_t length, int tiers = 1) const {
         for (int k = 0; k < layout.components; ++k) {
             if (!layout.of[k].is_run()) continue;
             int64_t unit = layout.of[k].unit, end = 0;
-            while (end + unit <= length && at(k, end + unit) != NO_ENTRY) end += unit;
+            while (end + unit <= length && there(k, end + unit, tiers)) end += unit;
             length = end;
         }
         int64_t boundary = length - length % layout.step;
         for (int k = 0; boundary && k < layout.components;) {
-            int64_t lower = layout.of[k].is_run() ? boundary : without_holes(k, boundary);
+            int64_t lower = layout.of[k].is_run() ? boundary : without_holes(k, boundary, tiers);
             k = lower == boundary ? k + 1 : 0;
             boundary = lower;
         }
@@ -138,10 +145,10 @@ class Components {
 
     // -- places of the caller ----------------------------------------------------------------------------------------
 
-    // Whether so many entries of each component can be granted.
-    bool fits(const int64_t* wants) const {
+    // Whether so many entries of each component can be granted on a tier.
+    bool fits(const int64_t* wants, int tier = DEVICE) const {
         for (int at = 0; at < layout.pools; ++at) {
-            int64_t left = pools_[at]->free_count();
+            int64_t left = pool(tier, at).free_count();
             for (int k = 0; k < layout.components; ++k) {
                 if (layout.of[k].pool != at) continue;
                 if (wants[k] > left) return false;
@@ -149,6 +156,14 @@ class Components {
             }
         }
         return true;
+    }
+
+    // How many entries of each component are to be evicted for so many on a tier: as many where a pool has too little.
+    void short_pools(int tier, const int64_t* wants, int64_t* evicted) const {
+        int64_t total[MOST_COMPONENTS] = {};
+        for (int k = 0; k < layout.components; ++k) total[pool_number(k)] += wants[k];
+        for (int k = 0; k < layout.components; ++k)
+            evicted[k] = total[pool_number(k)] > pool(tier, pool_number(k)).free_count() ? wants[k] : 0;
     }
 
     // Room for so many entries that are handed over; throws std::bad_alloc.
@@ -184,16 +199,13 @@ class Components {
     // Memory for caching what is brought and missing, behind a spot on a path of so many pages in all, whose cells are at
     // hand; throws std::bad_alloc.  How many entries of each component are there already, or brought a second time.
     void room_to_fill(Spot spot, int64_t pages, int64_t* left) {
-        int64_t more[MOST_COMPONENTS] = {}, all = 0;
+        int64_t more[MOST_TRACKS] = {}, all = 0;
         for (Brought& one : brought_) {
             one.missing = at(one.component, one.end) == NO_ENTRY;
             one.missing ? ++more[one.component] : ++left[one.component];
             all += one.missing;
         }
-        entries_.reserve(entries_.size() + all);
-        free_entries_.reserve(entries_.size() + all);
-        if (layout.told) told_.reserve(told_.size() + all);
-        for (int k = 0; k < layout.components; ++k) heaps_[k].room(held[k] + more[k], entries_.size() + all);
+        room_for_entries(more, all);
         int64_t fresh = pages - depth(spot);
         if (fresh <= 0) return;
         cells_.reserve(pages);
@@ -219,7 +231,8 @@ class Components {
         for (int32_t at = branch.n; at < branch.n + fresh; ++at) {
             int32_t* cell = cell_of(branch, at);
             cell[HUNG] = cell[BEHIND] = 0;
-            for (int k = 0; k < layout.components; ++k) cell[ENTRIES + k] = NO_ENTRY;
+            std::fill_n(cell + ENTRIES, layout.tracks(), NO_ENTRY);
+            if (layout.tiers > 1) cell[behind_on(HOST)] = 0;
         }
         branch.n += static_cast<int32_t>(fresh);
         spot = {number, branch.n};
@@ -266,21 +279,22 @@ class Components {
     // -- evict -------------------------------------------------------------------------------------------------------
 
     // Memory for telling of an eviction; throws std::bad_alloc.
-    void room_to_evict(const int64_t* wants) {
+    void room_to_evict(int tier, const int64_t* wants) {
         if (!layout.told) return;
         int64_t all = 0, most = 0;
         for (int k = 0; k < layout.components; ++k) {
-            all += held[k];
-            most += layout.components * (wants[k] < held[k] ? wants[k] : held[k]);
+            int64_t there = held[layout.track(tier, k)];
+            all += there;
+            most += layout.components * (wants[k] < there ? wants[k] : there);
         }
         told_.reserve(told_.size() + (most < all ? most : all));
     }
 
-    // Free so many entries of each component, or as many as may go.
-    void evict(const int64_t* wants, int64_t* freed) {
+    // Free so many entries of each component on a tier, or as many as may go.
+    void evict(int tier, const int64_t* wants, int64_t* freed) {
         for (int k = 0; k < layout.components; ++k)
             while (freed[k] < wants[k]) {
-                int32_t victim = best(k);
+                int32_t victim = best(layout.track(tier, k));
                 if (victim == NO_ENTRY) break;
                 take_along(victim, freed);
             }
@@ -310,6 +324,17 @@ class Components {
     void end_fetch(Fetch& one, int32_t* const* returned);
     void settle(Fetch& one, int32_t* const* returned);
 
+    // -- copies between the tiers (component_copies.h) ---------------------------------------------------------------
+
+    int64_t next_copy() const { return copy_; }
+    ComponentCopy* copy_of(int64_t number);
+    const ComponentCopy& last_copy() const { return copies_.back(); }
+    int64_t lacking(int tier, int component, int64_t boundary, int64_t* into = nullptr) const;
+    void room_to_copy(int64_t boundary, const int64_t* wants);
+    bool begin_copy(int tier, int64_t boundary, const int64_t* wants, const int64_t* evicted, int64_t* freed);
+    void room_to_land(const ComponentCopy& one, bool fine, int64_t* left);
+    void end_copy(ComponentCopy& one, bool fine, int32_t* const* returned);
+
     // -- reset, and telling ------------------------------------------------------------------------------------------
 
     void reset() {
@@ -322,16 +347,16 @@ class Components {
             root(-number).hung = 0;
             if (root(-number).name) list(-number);
         }
-        for (int k = 0; k < layout.components; ++k) {
-            heaps_[k].clear();
-            held[k] = guarded[k] = 0;
+        for (int track = 0; track < layout.tracks(); ++track) {
+            heaps_[track].clear();
+            held[track] = guarded[track] = 0;
         }
-        for (int at = 0; at < layout.pools; ++at) pools_[at]->reset();
+        for (int tier = 0; tier < layout.tiers; ++tier)
+            for (int at = 0; at < layout.pools; ++at) pool(tier, at).reset();
         entries_.clear();
         free_entries_.clear();
         receipts_.clear();
-        for (Fetch& one : fetches_) std::free(one.data);
-        fetches_.clear();
+        forget_work();
         told_.clear();  // nobody need know of what is forgotten
         if (layout.told) told_.push({NOWHERE, 0, EVERYTHING, false});
     }
@@ -344,7 +369,9 @@ class Components {
     }
 
   private:
-    int cell_size() const { return ENTRIES + layout.components; }
+    int pool_number(int component) const { return static_cast<int>(layout.of[component].pool); }
+    int behind_on(int tier) const { return tier == HOST ? ENTRIES + layout.tracks() : BEHIND; }
+    int cell_size() const { return behind_on(HOST) + layout.tiers - 1; }
     int32_t* cell_of(const TrackedBranch& branch, int32_t at) const {
         return reinterpret_cast<int32_t*>(branch.data + branch.room * page_bytes) + int64_t{at} * cell_size();
     }
@@ -387,12 +414,12 @@ class Components {
     }
 
     // The largest boundary up to this one at which nothing of a component is missing.
-    int64_t without_holes(int component, int64_t boundary) const {
+    int64_t without_holes(int component, int64_t boundary, int tiers) const {
         while (boundary) {
             if (layout.never(component, boundary)) return 0;
             Ends ends = layout.needed(component, boundary);
             int64_t end = ends.last;
-            while (end >= ends.first && at(component, end) != NO_ENTRY) end -= ends.unit;
+            while (end >= ends.first && there(component, end, tiers)) end -= ends.unit;
             if (end < ends.first) return boundary;
             boundary = (end - 1) / layout.step * layout.step;  // whatever is longer, and needs less, needs this
         }
@@ -454,8 +481,8 @@ class Components {
     }
 
     bool is_empty(const int32_t* cell) const {
-        for (int k = 0; k < layout.components; ++k)
-            if (cell[ENTRIES + k] != NO_ENTRY) return false;
+        for (int track = 0; track < layout.tracks(); ++track)
+            if (cell[ENTRIES + track] != NO_ENTRY) return false;
         return !cell[HUNG];
     }
 
@@ -466,10 +493,25 @@ class Components {
         return branch.parent < 0 ? nullptr : cell_of(branches_[branch.parent], branch.at - 1);
     }
 
+    // Memory for so many entries more of each track; throws std::bad_alloc.
+    void room_for_entries(const int64_t* more, int64_t all) {
+        entries_.reserve(entries_.size() + all);
+        free_entries_.reserve(entries_.size() + all);
+        if (layout.told) told_.reserve(told_.size() + all);
+        for (int track = 0; track < layout.tracks(); ++track)
+            if (more[track]) heaps_[track].room(held[track] + more[track], entries_.size() + all);
+    }
+
     // Cache what is brought on the path at hand, which ends at a spot.
     void store(Spot spot, const Brought& one, int64_t hits) {
         auto page = static_cast<int32_t>(one.end / layout.page_size);
         while (page <= branches_[spot.branch].base) spot = {branches_[spot.branch].parent, branches_[spot.branch].at};
+        int32_t at = page - branches_[spot.branch].base - 1;
+        add({clock, clock, hits, static_cast<int32_t>(one.place), spot.branch, at, 0, one.component});
+    }
+
+    // An entry is cached, for which there is room.
+    void add(const Entry& entry) {
         int32_t number;
         if (free_entries_.empty()) {
             number = static_cast<int32_t>(entries_.size());
@@ -477,27 +519,33 @@ class Components {
         } else {
             number = free_entries_.pop();
         }
-        int32_t at = page - branches_[spot.branch].base - 1;
-        auto place = static_cast<int32_t>(one.place);
-        entries_[number] = {clock, clock, hits, place, spot.branch, at, 0, one.component};
-        cells_[page - 1][ENTRIES + one.component] = number;
-        ++held[one.component];
-        if (one.component == BASE && page > 1) ++cells_[page - 2][BEHIND];
-        if (layout.told) told_.push({spot.branch, at + 1, one.component, true});
+        entries_[number] = entry;
+        cell_of(branches_[entry.branch], entry.at)[ENTRIES + entry.track] = number;
+        ++held[entry.track];
+        if (int32_t* above = is_base(entry) ? before(entry) : nullptr) ++above[behind_of(entry)];
+        if (layout.told) told_.push({entry.branch, entry.at + 1, entry.track, true});
         offer(number);
     }
+
+    // The entry of the same prefix on the other tier, or NO_ENTRY.
+    int32_t beside(const Entry& entry) const {
+        return cell_of(branches_[entry.branch], entry.at)[ENTRIES + layout.other(entry.track)];
+    }
+
+    bool is_base(const Entry& entry) const { return layout.component_of(entry.track) == BASE; }
+    int behind_of(const Entry& entry) const { return behind_on(layout.tier_of(entry.track)); }
 
     // An entry goes, and its place is free.
     void remove(int32_t number) {
         Entry& entry = entries_[number];
-        int k = entry.component;
-        cell_of(branches_[entry.branch], entry.at)[ENTRIES + k] = NO_ENTRY;
-        heaps_[k].drop(number);
-        --held[k];
-        int32_t* above = k == BASE ? before(entry) : nullptr;
-        if (above && !--above[BEHIND] && above[ENTRIES] != NO_ENTRY) offer(above[ENTRIES]);
-        pool_of(k).take_back(&entry.place, 1, CACHED);
-        if (layout.told) told_.push({entry.branch, entry.at + 1, k, false});
+        int track = entry.track;
+        cell_of(branches_[entry.branch], entry.at)[ENTRIES + track] = NO_ENTRY;
+        heaps_[track].drop(number);
+        --held[track];
+        int32_t* above = is_base(entry) ? before(entry) : nullptr;
+        if (above && !--above[behind_of(entry)] && above[ENTRIES + track] != NO_ENTRY) offer(above[ENTRIES + track]);
+        pool_of(track).take_back(&entry.place, 1, CACHED);
+        if (layout.told) told_.push({entry.branch, entry.at + 1, track, false});
         int32_t branch = entry.branch;
         entry.branch = NOWHERE;
         free_entries_.push(number);
@@ -509,7 +557,7 @@ class Components {
     // Whether an entry may go: nobody needs it, and no KV goes on from it.
     bool loose(int32_t number) const {
         const Entry& entry = entries_[number];
-        return !entry.pins && (entry.component != BASE || !cell_of(branches_[entry.branch], entry.at)[BEHIND]);
+        return !entry.pins && (!is_base(entry) || !cell_of(branches_[entry.branch], entry.at)[behind_of(entry)]);
     }
 
     // Of entries that are worth the same, which one call has used, the last of their path goes first.
@@ -521,12 +569,12 @@ class Components {
     }
 
     void offer(int32_t number) {
-        if (loose(number)) heaps_[entries_[number].component].put(number, worth_of(number));
+        if (loose(number)) heaps_[entries_[number].track].put(number, worth_of(number));
     }
 
-    // The entry of a component that goes first, or NO_ENTRY.
-    int32_t best(int component) {
-        Heap& heap = heaps_[component];
+    // The entry of a track that goes first, or NO_ENTRY.
+    int32_t best(int track) {
+        Heap& heap = heaps_[track];
         while (!heap.empty()) {
             int32_t number = heap.first();
             if (!loose(number)) {
@@ -544,12 +592,13 @@ class Components {
     void take_along(int32_t victim, int64_t* freed) {
         const Entry entry = entries_[victim];
         int32_t beside[MOST_COMPONENTS];
-        std::copy_n(cell_of(branches_[entry.branch], entry.at) + ENTRIES, layout.components, beside);
+        int own = layout.component_of(entry.track), first = entry.track - own;
+        std::copy_n(cell_of(branches_[entry.branch], entry.at) + ENTRIES + first, layout.components, beside);
         bool whole_leaves = layout.cascade == Cascade::leaf || layout.cascade == Cascade::later;
-        bool all = layout.cascade != Cascade::none && entry.component == BASE;
+        bool all = layout.cascade != Cascade::none && own == BASE;
         if (whole_leaves && !all) all = beside[BASE] != NO_ENTRY && loose(beside[BASE]);
         for (int k = 0; k < layout.components; ++k) {
-            bool along = all || k == entry.component || (layout.cascade == Cascade::later && k > entry.component);
+            bool along = all || k == own || (layout.cascade == Cascade::later && k > own);
             if (!along || beside[k] == NO_ENTRY || entries_[beside[k]].pins) continue;
             remove(beside[k]);
             ++freed[k];
@@ -581,26 +630,35 @@ class Components {
         bool was = entry.pins;
         entry.pins += by;
         if (was == (entry.pins != 0)) return;
-        guarded[entry.component] += by;
+        guarded[entry.track] += by;
         offer(number);
     }
 
-    std::unique_ptr<Pool> pools_[MOST_COMPONENTS];
+    // Nothing is under way any more.
+    void forget_work() {
+        for (Fetch& one : fetches_) std::free(one.data);
+        for (ComponentCopy& one : copies_) std::free(one.places);
+        fetches_.clear();
+        copies_.clear();
+    }
+
+    std::unique_ptr<Pool> pools_[TIERS][MOST_COMPONENTS];
     BranchesOf<TrackedBranch> branches_;
     PageTable table_;
     Array<TrackedRoot> roots_;
     Array<int32_t> free_roots_;
     Array<Entry> entries_;
     Array<int32_t> free_entries_;
-    Heap heaps_[MOST_COMPONENTS];
+    Heap heaps_[MOST_TRACKS];
     Array<int32_t*> cells_;
     Array<Brought> brought_;
     Array<Receipt> receipts_;  // by their numbers
     Array<Told> told_;
     Array<Fetch> fetches_;
+    Array<ComponentCopy> copies_;
     Array<uint8_t> marks_;   // of each component and page behind the start of a prefetch: whether it is there
-    char* spare_ = nullptr;  // memory for the next one
-    int64_t receipt_ = 0, fetch_ = 0;
+    char* spare_ = nullptr;  // memory for the next one, or for a copy
+    int64_t receipt_ = 0, fetch_ = 0, copy_ = 0;
     const Secret& secret_;
 };
 

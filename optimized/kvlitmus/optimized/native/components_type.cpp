@@ -1,21 +1,10 @@
-// The type Components (kvlitmus.optimized.components): each call in one step.  What it is given is read first, which may
-// run Python; then it looks whether that can be, makes its answer, and last changes something, which can't fail.
-#include "answers.h"
+// The type Components (kvlitmus.optimized.components): its calls on one tier.
+#include "component_calls.h"
 #include "fetches.h"
 
 namespace kvlitmus {
 
 namespace {
-
-struct ComponentsObject {
-    PyObject_HEAD
-    Components* tree;
-    PyObject* roots;  // namespace -> number of its root
-};
-
-ComponentsObject* owner_of(PyObject* self) { return reinterpret_cast<ComponentsObject*>(self); }
-Components& tree_at(PyObject* self) { return *owner_of(self)->tree; }
-PyObject* done() { return Py_NewRef(Py_None); }
 
 // -- coming and going ------------------------------------------------------------------------------------------------
 
@@ -30,14 +19,18 @@ bool read_numbers(PyObject* given, Py_ssize_t count, int64_t* into) {
     return true;
 }
 
-bool read_layout(Layout& layout, PyObject* components, PyObject* places) {
+bool read_layout(Layout& layout, PyObject* components, PyObject* places, PyObject* host) {
     layout.components = static_cast<int>(PyTuple_GET_SIZE(components));
     layout.pools = static_cast<int>(PyTuple_GET_SIZE(places));
     bool fits = layout.page_size > 0 && layout.page_size < INT32_MAX && layout.components > 0 && layout.pools > 0 &&
                 layout.components <= MOST_COMPONENTS && layout.pools <= MOST_COMPONENTS;
-    for (int at = 0; fits && at < layout.pools; ++at) {
-        if (!whole(PyTuple_GET_ITEM(places, at), layout.places[at])) return false;
-        fits = layout.places[at] >= 0 && layout.places[at] < INT32_MAX;
+    layout.tiers = PyTuple_GET_SIZE(host) ? TIERS : 1;
+    fits = fits && (layout.tiers == 1 || PyTuple_GET_SIZE(host) == layout.pools);
+    for (int at = 0; fits && at < layout.tiers * layout.pools; ++at) {
+        int tier = at >= layout.pools, number = at - tier * layout.pools;
+        int64_t& many = layout.places[tier][number];
+        if (!whole(PyTuple_GET_ITEM(tier ? host : places, number), many)) return false;
+        fits = many >= 0 && many < INT32_MAX;
     }
     for (int at = 0; fits && at < layout.components; ++at) {
         int64_t of[5];
@@ -61,9 +54,9 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     layout.step = 1;
     long long page_size;
     int policy, cascade, full_root, bigram, told;
-    PyObject *components, *places;
-    if (!PyArg_ParseTuple(args, "LiipppO!O!", &page_size, &policy, &cascade, &full_root, &bigram, &told, &PyTuple_Type,
-                          &components, &PyTuple_Type, &places))
+    PyObject *components, *places, *host;
+    if (!PyArg_ParseTuple(args, "LiipppO!O!O!", &page_size, &policy, &cascade, &full_root, &bigram, &told, &PyTuple_Type,
+                          &components, &PyTuple_Type, &places, &PyTuple_Type, &host))
         return nullptr;
     layout.page_size = page_size;
     layout.policy = static_cast<Policy>(policy);
@@ -73,7 +66,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     layout.told = told;
     bool fits = policy >= 0 && policy <= static_cast<int>(Policy::slru) && cascade >= 0 &&
                 cascade <= static_cast<int>(Cascade::later);
-    if (!read_layout(layout, components, places) || !fits) {
+    if (!read_layout(layout, components, places, host) || !fits) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "there is no cache of such components");
         return nullptr;
     }
@@ -99,159 +92,6 @@ void drop(PyObject* self) {
     Py_XDECREF(owner_of(self)->roots);
     type->tp_free(self);
     Py_DECREF(type);
-}
-
-// -- what is handed in -----------------------------------------------------------------------------------------------
-
-// The root of a namespace, None or a plain string, so that looking it up runs nothing; NOWHERE where there is none.
-bool known_root(PyObject* self, PyObject* name, int32_t& root) {
-    root = NOWHERE;
-    if (name != Py_None && !PyUnicode_CheckExact(name)) {
-        PyErr_Format(PyExc_TypeError, "a namespace is a string or None (got %R)", name);
-        return false;
-    }
-    PyObject* found = PyDict_GetItemWithError(owner_of(self)->roots, name);
-    if (found) root = static_cast<int32_t>(PyLong_AsLong(found));
-    return !PyErr_Occurred();
-}
-
-// The same, where something will hang; throws where memory is short.
-void have_root(PyObject* self, PyObject* name, int32_t& root) {
-    if (root != NOWHERE) return;
-    root = tree_at(self).new_root(nullptr);
-    Ref number(PyLong_FromLong(root));
-    if (!allowed() || !number || PyDict_SetItem(owner_of(self)->roots, name, number.get()) < 0) {
-        PyErr_Clear();
-        throw std::bad_alloc();
-    }
-    tree_at(self).root(root).name = Py_NewRef(name);
-}
-
-// Roots that nothing hangs at are forgotten; an error stays.
-void sweep(PyObject* self) {
-    Components& tree = tree_at(self);
-    if (tree.emptied.empty()) return;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    while (!tree.emptied.empty()) {
-        int32_t number = tree.emptied.pop();
-        tree.root(number).listed = false;
-        if (tree.root(number).hung) continue;
-        Ref name(static_cast<PyObject*>(tree.root(number).name));
-        if (name) PyDict_DelItem(owner_of(self)->roots, name.get());
-        tree.drop_root(number);
-    }
-    PyErr_Restore(type, value, traceback);
-}
-
-// The units of a key.
-struct Units {
-    View view;
-    int32_t root;
-    int64_t count = 0;
-
-    bool open(PyObject* self, PyObject* name, PyObject* given) {
-        if (!view.open(given) && !view.open_brought(given, names.components, "brought")) return false;
-        if (view.width() != sizeof(int64_t)) {
-            view.close();
-            if (!view.open_brought(given, names.components, "brought")) return false;
-        }
-        count = view.count();
-        return known_root(self, name, root);
-    }
-    int64_t pages(PyObject* self) const { return count / tree_at(self).layout.page_size; }
-};
-
-// A number of each component, none of them negative.
-bool read_wants(PyObject* self, PyObject* given, int64_t* wants) {
-    View view;
-    if (!view.open(given, names.components, "brought")) return false;
-    int64_t components = tree_at(self).layout.components;
-    bool fits = view.count() == components;
-    for (int64_t k = 0; fits && k < components; ++k) {
-        wants[k] = view.numbers([=](auto* numbers) { return int64_t{numbers[k]}; });
-        fits = wants[k] >= 0;
-    }
-    if (!fits) PyErr_SetString(PyExc_ValueError, "a number of each component was expected, none negative");
-    return fits;
-}
-
-// An array of each component.
-class Arrays {
-  public:
-    bool open(PyObject* self, PyObject* given) {
-        Ref all(PySequence_Fast(given, "an array of each component was expected"));
-        if (!all) return false;
-        int64_t components = tree_at(self).layout.components;
-        if (PySequence_Fast_GET_SIZE(all.get()) != components) {
-            PyErr_Format(PyExc_ValueError, "an array of each of %lld components was expected (got %zd)",
-                         static_cast<long long>(components), PySequence_Fast_GET_SIZE(all.get()));
-            return false;
-        }
-        for (int64_t k = 0; k < components; ++k)
-            if (!views_[k].open(PySequence_Fast_GET_ITEM(all.get(), k), names.components, "brought")) return false;
-        return true;
-    }
-    int64_t count(int k) const { return views_[k].count(); }
-    int64_t at(int k, int64_t index) const {
-        return views_[k].numbers([=](auto* numbers) { return int64_t{numbers[index]}; });
-    }
-
-  private:
-    View views_[MOST_COMPONENTS];
-};
-
-// An array of each component as an answer; making it may fail.
-class Parts {
-  public:
-    template <typename Count>
-    Parts(int components, PyObject* dtype, Count count) : components_(components) {
-        for (int k = 0; k < components; ++k) arrays_[k] = answer(count(k), dtype, views_[k]);
-    }
-    template <typename Number>
-    Number* of(int k) {
-        return numbers_in<Number>(views_[k]);
-    }
-
-    // Of each component where its places go.
-    int32_t** places() {
-        for (int k = 0; k < components_; ++k) into_[k] = of<int32_t>(k);
-        return into_;
-    }
-    Ref tuple() const {
-        if (!allowed()) throw std::bad_alloc();
-        Ref made(PyTuple_New(components_));
-        if (!made) throw Raised();
-        for (int k = 0; k < components_; ++k) PyTuple_SET_ITEM(made.get(), k, Py_NewRef(arrays_[k].get()));
-        return made;
-    }
-
-  private:
-    int components_;
-    Ref arrays_[MOST_COMPONENTS];
-    View views_[MOST_COMPONENTS];
-    int32_t* into_[MOST_COMPONENTS];
-};
-
-Ref number(int64_t one) {
-    if (!allowed()) throw std::bad_alloc();
-    Ref made(PyLong_FromLongLong(one));
-    if (!made) throw Raised();
-    return made;
-}
-
-bool given_as_many(Py_ssize_t given, Py_ssize_t count) {
-    if (given != count) PyErr_Format(PyExc_TypeError, "%zd arguments were expected (got %zd)", count, given);
-    return given == count;
-}
-
-// Makes the step of a call, and forgets roots that are empty after it.
-template <typename Work>
-PyObject* step(PyObject* self, Work work) {
-    NoCollection quiet;
-    PyObject* answered = guarded([&] { return work(tree_at(self)); });
-    sweep(self);
-    return answered;
 }
 
 // -- lookup ----------------------------------------------------------------------------------------------------------
@@ -416,16 +256,15 @@ PyObject* unlock(PyObject* self, PyObject* given) {
     });
 }
 
+template <int tier>
 PyObject* evict(PyObject* self, PyObject* given) {
     int64_t wants[MOST_COMPONENTS];
-    if (!read_wants(self, given, wants)) return nullptr;
+    if (!has_tier(self, tier) || !read_wants(self, given, wants)) return nullptr;
     return step(self, [&](Components& tree) {
-        View view;
-        Ref freed = answer(tree.layout.components, names.int64, view);
-        tree.room_to_evict(wants);
-        std::fill_n(numbers_in<int64_t>(view), tree.layout.components, 0);
-        tree.evict(wants, numbers_in<int64_t>(view));
-        return freed.release();
+        Counts freed(tree);
+        tree.room_to_evict(tier, wants);
+        tree.evict(tier, wants, freed.each());
+        return freed.array.release();
     });
 }
 
@@ -447,17 +286,15 @@ PyObject* prefetch(PyObject* self, PyObject* const* args, Py_ssize_t given) {
             return nullptr;
         }
         int64_t length = (key.count - start) / tree.layout.step * tree.layout.step;
-        View view;
-        Ref freed = answer(tree.layout.components, names.int64, view);
-        std::fill_n(numbers_in<int64_t>(view), tree.layout.components, 0);
-        Ref granted = together(number(tree.next_fetch()), freed), refused = together(number(-1), freed);
+        Counts freed(tree);
+        Ref granted = together(number(tree.next_fetch()), freed.array), refused = together(number(-1), freed.array);
         if (length < tree.least(threshold)) return refused.release();
         int64_t evicted[MOST_COMPONENTS];
         tree.short_of(length, evicted);
-        tree.room_to_evict(evicted);
+        tree.room_to_evict(DEVICE, evicted);
         tree.room_to_fetch(length);
         const char* units = key.view.bytes() + start * sizeof(int64_t);
-        bool room = tree.fetch(anchor, start, units, length, threshold, evicted, numbers_in<int64_t>(view));
+        bool room = tree.fetch(anchor, start, units, length, threshold, evicted, freed.each());
         return (room ? granted : refused).release();
     });
 }
@@ -549,11 +386,13 @@ PyObject* prefetch_abort(PyObject* self, PyObject* given) {
 
 // -- what there is ---------------------------------------------------------------------------------------------------
 
+template <int tier>
 PyObject* available(PyObject* self, PyObject*) {
+    if (!has_tier(self, tier)) return nullptr;
     return step(self, [](Components& tree) {
         View view;
         Ref made = answer(tree.layout.pools, names.int64, view);
-        for (int at = 0; at < tree.layout.pools; ++at) numbers_in<int64_t>(view)[at] = tree.pool(at).free_count();
+        for (int at = 0; at < tree.layout.pools; ++at) numbers_in<int64_t>(view)[at] = tree.pool(tier, at).free_count();
         return made.release();
     });
 }
@@ -571,40 +410,30 @@ PyObject* sizes(PyObject* self, PyObject*) {
     });
 }
 
+template <int tier>
 PyObject* free_in(PyObject* self, PyObject* given) {
     int64_t pool;
-    if (!whole(given, pool)) return nullptr;
+    if (!has_tier(self, tier) || !whole(given, pool)) return nullptr;
     return step(self, [&](Components& tree) -> PyObject* {
-        if (pool >= 0 && pool < tree.layout.pools) return free_of(tree.pool(static_cast<int>(pool)));
+        if (pool >= 0 && pool < tree.layout.pools) return free_of(tree.pool(tier, static_cast<int>(pool)));
         return PyErr_Format(PyExc_ValueError, "there are pools 0 to %d", tree.layout.pools - 1);
     });
 }
 
-// The namespace and the units of a prefix; throws where memory is short.
-Ref prefix(Components& tree, Spot spot) {
-    View view;
-    Ref units = answer(tree.depth(spot) * tree.layout.page_size, names.int64, view);
-    tree.spell(spot, view.bytes());
-    Ref name(Py_NewRef(static_cast<PyObject*>(tree.root(tree.root_of(spot.branch)).name)));
-    return together(name, units);
-}
-
-void append(const Ref& all, const Ref& one) {
-    if (!allowed()) throw std::bad_alloc();
-    if (PyList_Append(all.get(), one.get()) < 0) throw Raised();
-}
-
+template <int tier>
 PyObject* entries(PyObject* self, PyObject*) {
+    if (!has_tier(self, tier)) return nullptr;
     return step(self, [](Components& tree) {
         Ref all(PyList_New(0));
         if (!all) throw Raised();
         for (const Entry& one : tree.entries()) {
-            if (one.branch == NOWHERE) continue;
+            if (one.branch == NOWHERE || tree.layout.tier_of(one.track) != tier) continue;
+            int component = tree.layout.component_of(one.track);
             View view;
             Ref used = answer(4, names.int64, view);
             int64_t* into = numbers_in<int64_t>(view);
             for (int64_t number : {one.touched, one.created, one.hits, int64_t{one.pins}}) *into++ = number;
-            append(all, together(number(one.component), prefix(tree, {one.branch, one.at + 1}), number(one.place), used));
+            append(all, together(number(component), prefix(tree, {one.branch, one.at + 1}), number(one.place), used));
         }
         return all.release();
     });
@@ -615,10 +444,11 @@ PyObject* events(PyObject* self, PyObject*) {
         Ref all(PyList_New(0));
         if (!all) throw Raised();
         for (const Told& one : tree.told()) {
-            bool everything = one.component == EVERYTHING;
+            bool everything = one.track == EVERYTHING, host = !everything && tree.layout.tier_of(one.track);
+            int component = everything ? EVERYTHING : tree.layout.component_of(one.track);
             Ref where = everything ? Ref(Py_NewRef(Py_None)) : prefix(tree, {one.branch, one.end});
-            Ref stored(PyBool_FromLong(one.stored));
-            append(all, together(stored, number(one.component), where));
+            Ref stored(PyBool_FromLong(one.stored)), on_host(PyBool_FromLong(host));
+            append(all, together(stored, on_host, number(component), where));
         }
         tree.forget_told();
         return all.release();
@@ -632,7 +462,8 @@ PyMethodDef methods[] = {
     {"insert", fast(insert), METH_FASTCALL, "insert(namespace, units, ends, places): cache them; those that are left."},
     {"lock", fast(lock), METH_FASTCALL, "lock(namespace, units): a receipt, and where the entries end that it covers."},
     {"unlock", unlock, METH_O, "Give a receipt back."},
-    {"evict", evict, METH_O, "Free so many entries of each component; how many were freed of each."},
+    {"evict", evict<DEVICE>, METH_O, "Free so many entries of each component; how many were freed of each."},
+    {"evict_host", evict<HOST>, METH_O, "The same on the host."},
     {"reset", reset, METH_NOARGS, "Forget everything: what is cached, owned and locked."},
     {"prefetch", fast(prefetch), METH_FASTCALL, "prefetch(namespace, units, start, threshold): its number or -1; evicted."},
     {"reserved", reserved, METH_O, "The places of a prefetch."},
@@ -642,11 +473,14 @@ PyMethodDef methods[] = {
     {"prefetch_commit", fast(prefetch_commit), METH_FASTCALL,
      "prefetch_commit(prefetch, came): where the KV ends that was cached, and the places given back."},
     {"prefetch_abort", prefetch_abort, METH_O, "Give a prefetch up; the places given back."},
-    {"available", available, METH_NOARGS, "How many places of each pool are free."},
+    {"available", available<DEVICE>, METH_NOARGS, "How many places of each pool are free."},
+    {"available_host", available<HOST>, METH_NOARGS, "The same of the host's."},
     {"sizes", sizes, METH_NOARGS, "How many entries of each component nobody needs, and how many are needed."},
-    {"free_places", free_in, METH_O, "The free places of a pool; the last one is handed out first."},
-    {"entries", entries, METH_NOARGS, "All entries: component, namespace and units, place, and how it was used."},
-    {"events", events, METH_NOARGS, "What was stored and removed since the last call."},
+    {"free_places", free_in<DEVICE>, METH_O, "The free places of a pool; the last one is handed out first."},
+    {"free_host_places", free_in<HOST>, METH_O, "The same of one of the host's."},
+    {"entries", entries<DEVICE>, METH_NOARGS, "All entries: component, namespace and units, place, and how it was used."},
+    {"host_entries", entries<HOST>, METH_NOARGS, "The same on the host."},
+    {"events", events, METH_NOARGS, "What was stored and removed since the last call, and whether on the host."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -664,6 +498,10 @@ PyType_Spec spec = {"kvlitmus.optimized._core.Components", sizeof(ComponentsObje
 
 bool add_components(PyObject* module) {
     Ref type(PyType_FromSpec(&spec));
+    for (PyMethodDef* method = component_host_methods; type && method->ml_name; ++method) {
+        Ref made(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.get()), method));
+        if (!made || PyObject_SetAttrString(type.get(), method->ml_name, made.get()) < 0) return false;
+    }
     return type && PyModule_AddObjectRef(module, "Components", type.get()) == 0;
 }
 

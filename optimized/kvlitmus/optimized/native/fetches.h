@@ -38,13 +38,10 @@ inline bool Components::has_base(int64_t boundary) const {
 }
 
 // How many entries are to be evicted for a prefetch of so many units: what it needs of pools that have too little.
-inline void Components::short_of(int64_t length, int64_t* wants) const {
-    int64_t total[MOST_COMPONENTS] = {};
-    for (int k = 0; k < layout.components; ++k) total[layout.of[k].pool] += asked(k, length);
-    for (int k = 0; k < layout.components; ++k) {
-        int64_t pool = layout.of[k].pool;
-        wants[k] = total[pool] > pools_[pool]->free_count() ? asked(k, length) : 0;
-    }
+inline void Components::short_of(int64_t length, int64_t* evicted) const {
+    int64_t wants[MOST_COMPONENTS];
+    for (int k = 0; k < layout.components; ++k) wants[k] = asked(k, length);
+    short_pools(DEVICE, wants, evicted);
 }
 
 // Memory for a prefetch of so many units; throws std::bad_alloc.
@@ -67,7 +64,7 @@ inline int64_t Components::granted(int64_t length, int64_t least) const {
             wants[k] = asked(k, length);
             if (layout.of[k].pool == pool) total += wants[k];
         }
-        if (total <= pools_[pool]->free_count()) break;
+        if (total <= pools_[DEVICE][pool]->free_count()) break;
     }
     return length > 0 && length >= least && fits(wants) ? length : 0;
 }
@@ -77,7 +74,7 @@ inline int64_t Components::granted(int64_t length, int64_t least) const {
 inline bool Components::fetch(Spot anchor, int64_t start, const char* units, int64_t length, int64_t threshold,
                               const int64_t* evicted, int64_t* freed) {
     pin_base(start, 1);
-    evict(evicted, freed);
+    evict(DEVICE, evicted, freed);
     int64_t granted_length = granted(length, least(threshold));
     if (!granted_length) {
         trace(anchor);

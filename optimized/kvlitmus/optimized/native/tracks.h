@@ -1,9 +1,10 @@
 // What a cache of components is made of (kvlitmus.optimized.components): kinds of state, entries, and branches with tracks.
 //
 // A branch is a run of pages that grows and shrinks at its tip and is never split, as in branch.h.  Each of its pages has
-// a cell: which entry each component has for the prefix that ends there, how many branches hang there, and how many
-// entries of KV come right behind.  A cell without entries of KV, but with others, is a prefix whose KV was taken from
-// them; one with KV alone is a tombstone of the others.
+// a cell: which entry each track has for the prefix that ends there, how many branches hang there, and how many entries
+// of KV come right behind on each tier.  A track is a component on a tier: those of the device come first, by the
+// components' numbers, and those of the host behind them, where there is one.  On a tier a cell without KV, but with
+// others, is a prefix whose KV was taken from them; one with KV alone is a tombstone of the others.
 #pragma once
 
 #include "heap.h"
@@ -13,6 +14,8 @@
 namespace kvlitmus {
 
 constexpr int MOST_COMPONENTS = 8;
+constexpr int DEVICE = 0, HOST = 1, TIERS = 2;
+constexpr int MOST_TRACKS = TIERS * MOST_COMPONENTS;
 constexpr int32_t NO_ENTRY = -1;
 constexpr int BASE = 0;  // the component that all others go with: the KV of the whole prefix
 
@@ -43,10 +46,16 @@ struct Layout {
     Cascade cascade;
     bool full_root;  // a window has to be there in full, also near the root
     bool bigram, told;
-    int components = 0, pools = 0;
+    int components = 0, pools = 0, tiers = 1;
     Component of[MOST_COMPONENTS];
-    int64_t places[MOST_COMPONENTS];
+    int64_t places[TIERS][MOST_COMPONENTS];
     int64_t step = 1;  // how far apart boundaries are
+
+    int tracks() const { return tiers * components; }
+    int track(int tier, int component) const { return tier * components + component; }
+    int tier_of(int track) const { return track >= components; }
+    int component_of(int track) const { return track - tier_of(track) * components; }
+    int other(int track) const { return this->track(!tier_of(track), component_of(track)); }
 
     // Whether a boundary can't be valid for a component at all.
     bool never(int component, int64_t boundary) const {
@@ -69,14 +78,14 @@ struct Layout {
     }
 };
 
-// What is cached of a component for a prefix, in a place of the device.  (One on the host would stand beside it.)
+// What is cached of a component for a prefix, in a place of a tier.
 struct Entry {
     int64_t touched, created;
     int64_t hits;
     int32_t place;
     int32_t branch, at;  // the page of which branch it ends with
-    int32_t pins;        // receipts and prefetches that need it
-    int32_t component;
+    int32_t pins;        // receipts, prefetches and copies that need it
+    int32_t track;
 };
 
 struct EntryUse {
@@ -97,7 +106,8 @@ struct TrackedBranch {
     uint32_t tag = 0;
 };
 
-// The cell of a page: HUNG branches, BEHIND entries of KV, and from ENTRIES on the number of each component's entry.
+// The cell of a page: HUNG branches, BEHIND entries of KV on the device, from ENTRIES on the number of each track's entry,
+// and, where there is a host, how many of KV are behind there.
 constexpr int HUNG = 0, BEHIND = 1, ENTRIES = 2;
 
 // A namespace in which something is cached.
@@ -110,10 +120,10 @@ struct TrackedRoot {
 // Something of an entry to be told; the branch stays until it is.
 struct Told {
     int32_t branch, end;
-    int32_t component;
+    int32_t track;
     bool stored;
 };
-constexpr int32_t EVERYTHING = -1;  // as a component: all was forgotten
+constexpr int32_t EVERYTHING = -1;  // as a track: all was forgotten
 
 // An entry that is brought for a key.
 struct Brought {
@@ -140,6 +150,14 @@ struct Fetch {
     int64_t count[MOST_COMPONENTS];
     bool taken[MOST_COMPONENTS];   // whether it had places of a component
     bool answered, running, over;  // storage has told what it has; I/O goes on; it was committed, or given up
+};
+
+// A copy to a tier: it needs `pinned` entries of either, and brings `count` of these, from `sources`, into `places`.
+struct ComponentCopy {
+    int64_t number;
+    int tier;
+    int32_t pinned, count;
+    int32_t *places, *sources, *pins;  // one block, which begins with the places
 };
 
 }  // namespace kvlitmus

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.adapters.optimized.alone import of_core
-from kvlitmus.conformance.ports import Config, Profile, Sizes
+from kvlitmus.conformance.ports import Config, Profile, Sizes, Unsupported
 from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.words.layouts import layout_of
@@ -44,7 +44,7 @@ class OptimizedComponents:
         from kvlitmus.optimized.components import component_tree
 
         self.config, self.profile = config, profile
-        self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.layout = layout_of(config.components, config.page_size, config.pages, config.host_pages)
         self.names = [one.name for one in self.layout.components]
         self.pools = list(self.layout.places)
         self.tree = component_tree(self.core_config())
@@ -62,6 +62,7 @@ class OptimizedComponents:
             page_size=self.config.page_size,
             components=tuple(map(kind, self.layout.components)),
             places=tuple(self.layout.places.values()),
+            host=tuple(self.layout.host.values()),
             policy=self.config.policy,
             cascade=self.profile.component_cascade,
             window_root=self.profile.window_root,
@@ -95,6 +96,22 @@ class OptimizedComponents:
         if not self.config.bigram:
             return tuple(one)
         return tuple([((unit >> 32) & 0xFFFFFFFF, unit & 0xFFFFFFFF) for unit in one])
+
+    def counted(self, answer: Any) -> dict[str, int]:
+        """How many were answered of each component, by name."""
+        return dict(zip(self.names, answer.tolist(), strict=True))
+
+    def placed(self, ends: Iterable[Any], places: Iterable[Any]) -> dict[str, dict[int, int]]:
+        """Where entries end, and their places, by name."""
+        named = self.by_name(places)
+        return {name: dict(zip(some, named[name], strict=True)) for name, some in self.by_name(ends).items()}
+
+    def listed(self, entries: Iterable[Any]) -> list[tuple[str, str | None, Sequence[object], int]]:
+        """Entries as a look shows them."""
+        return [
+            (self.names[component], namespace, self.spelled(units), place)
+            for component, (namespace, units), place, _ in entries
+        ]
 
     def ends(self, given: Mapping[str, Iterable[int]]) -> list[list[int]]:
         """Where entries end, of each component."""
@@ -144,8 +161,7 @@ class OptimizedComponents:
 
     def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        freed = self.tree.evict(self.by_number(wants, int))
-        return dict(zip(self.names, freed.tolist(), strict=True))
+        return self.counted(self.tree.evict(self.by_number(wants, int)))
 
     def component_prefetch(
         self, handle: object, key: Key, threshold: int
@@ -154,15 +170,14 @@ class OptimizedComponents:
         start = len(self.found(handle)[1])
         number, freed = self.tree.prefetch(key.namespace, self.units(key), start, threshold)
         places = self.by_name(self.tree.reserved(number)) if number >= 0 else {}
-        return None if number < 0 else number, places, dict(zip(self.names, freed.tolist(), strict=True))
+        return None if number < 0 else number, places, self.counted(freed)
 
     def component_prefetch_found(
         self, fetch: object, stored: Mapping[str, Sequence[int]]
     ) -> tuple[int, Mapping[str, Mapping[int, int]], Places]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         boundary, *read = self.tree.prefetch_found(numbered(fetch), self.ends(stored))
-        ends, places = map(self.by_name, read)
-        return boundary, {name: dict(zip(some, places[name], strict=True)) for name, some in ends.items()}, {}
+        return boundary, self.placed(*read), {}
 
     def component_prefetch_settled(self, fetch: object) -> Places:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
@@ -189,11 +204,11 @@ class OptimizedComponents:
     def component_events(self) -> Sequence[ComponentEvent]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
 
-        def event(stored: bool, component: int, where: Any) -> ComponentEvent:
+        def event(stored: bool, on_host: bool, component: int, where: Any) -> ComponentEvent:
             if where is None:
                 return ComponentEvent("cleared")
-            what = "stored" if stored else "removed"
-            return ComponentEvent(what, "device", self.names[component], where[0], self.spelled(where[1]))
+            what, tier = "stored" if stored else "removed", "host" if on_host else "device"
+            return ComponentEvent(what, tier, self.names[component], where[0], self.spelled(where[1]))
 
         return [event(*one) for one in self.tree.events()]
 
@@ -203,10 +218,46 @@ class OptimizedComponents:
 
     def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return [
-            (self.names[component], namespace, self.spelled(units), place)
-            for component, (namespace, units), place, _ in self.tree.entries()
-        ]
+        return self.listed(self.tree.entries())
+
+
+class OptimizedComponentHierarchy(OptimizedComponents):
+    """The same with host memory."""
+
+    def component_back_up(
+        self, handle: object
+    ) -> tuple[int | None, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        number, _, ends, _, places, freed = self.tree.back_up(*self.found(handle))
+        return None if number < 0 else number, self.placed(ends, places), self.counted(freed)
+
+    def component_load(
+        self, handle: object, key: Key
+    ) -> tuple[int | None, int, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        start = len(self.found(handle)[1])
+        number, boundary, ends, _, places, freed = self.tree.load(key.namespace, self.units(key), start)
+        return None if number < 0 else number, boundary, self.placed(ends, places), self.counted(freed)
+
+    def component_copied(self, copy: object, ok: bool) -> Places:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        return self.by_name(self.tree.copied(numbered(copy), ok))
+
+    def component_evict_host(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        return self.counted(self.tree.evict_host(self.by_number(wants, int)))
+
+    def component_available_host(self) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostCounters`."""
+        return dict(zip(self.pools, self.tree.available_host().tolist(), strict=True))
+
+    def component_free_host(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
+        return {pool: self.tree.free_host_places(number).tolist() for number, pool in enumerate(self.pools)}
+
+    def component_host_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
+        return self.listed(self.tree.host_entries())
 
 
 @dataclass(frozen=True)
@@ -226,10 +277,16 @@ class ComponentTarget:
         }
     )
 
+    pools: tuple[str, ...] = ("component_host",)
+
     def make(self, config: Config) -> OptimizedComponents:
-        """A fresh cache."""
+        """A fresh cache; raises :class:`~kvlitmus.conformance.ports.Unsupported` for one with what these have not."""
         refuse_others(config)
-        return OptimizedComponents(config, self.profile)
+        if config.tiered and (config.write != "asked" or config.storage != "none"):
+            raise Unsupported(
+                "caches of components of the native core back up what they are asked to, and store nothing"
+            )
+        return (OptimizedComponentHierarchy if config.tiered else OptimizedComponents)(config, self.profile)
 
 
 ORDERED = Profile(component_order="policy", misuse="reject")
