@@ -193,7 +193,7 @@ def components(given: argparse.Namespace, shown: Callable[[str], None]) -> str:
     from tests.optimized.support.component_pair import PairTarget
 
     pairs = [PairTarget(target.profile) for target in TARGETS.values()]
-    configs = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS + plan.COMPONENT_HOST_CONFIGS
+    configs = plan.COMPONENT_HOST_CONFIGS + plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS
     tell = lambda steps: shown(f"{steps:,} steps with components")  # noqa: E731
     return f"{beside(given.seed, given.components, pairs, configs, tell):,} steps of components"
 

@@ -14,16 +14,18 @@ pytest.importorskip("kvlitmus.optimized._core", reason="no core")
 from kvlitmus.optimized.components import ComponentConfig, Kind, component_tree
 from tests.optimized.support.type_faults import Faults, plain, refused
 
-PAGE, PLACES = 4, (9, 5)
+PAGE, PLACES, ON_HOST = 4, (9, 5), (5, 3)
 KINDS = (Kind("run", 0, PAGE, PAGE), Kind("window", 1, PAGE, PAGE, 6))
 Tree = Any
 Call = Callable[[Tree], object]
-KEY, OTHER, MORE = np.arange(12), np.r_[0:8, 50:58], np.r_[0:8, 70:74]
+KEY, OTHER, MORE, LATE = np.arange(12), np.r_[0:8, 50:58], np.r_[0:8, 70:74], np.r_[0:4, 90:98]
 
 
 def world(events: bool = True) -> Tree:
     """Two paths, one of them locked, places of the caller, and two prefetches: one whose I/O runs, one that is over."""
-    tree: Tree = component_tree(ComponentConfig(components=KINDS, places=PLACES, page_size=PAGE, events=events))
+    tree: Tree = component_tree(
+        ComponentConfig(components=KINDS, places=PLACES, host=ON_HOST, page_size=PAGE, events=events)
+    )
     own = tree.alloc([3, 2])
     tree.insert("a", KEY, [[4, 8, 12], [8, 12]], own)
     tree.lock("a", KEY)
@@ -37,8 +39,9 @@ def world(events: bool = True) -> Tree:
 
 def exactly(tree: Tree) -> object:
     """All that there is, and in which order it is handed out."""
-    entries = sorted(plain(tree.entries()), key=str)
-    return entries, [plain(tree.free_places(pool)) for pool in (0, 1)], plain(tree.sizes()), held(tree)
+    entries = [sorted(plain(some), key=str) for some in (tree.entries(), tree.host_entries())]
+    free = [plain(places(pool)) for places in (tree.free_places, tree.free_host_places) for pool in (0, 1)]
+    return entries, free, plain(tree.sizes()), held(tree)
 
 
 def held(tree: Tree) -> object:
@@ -69,6 +72,8 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a prefetch from nowhere": (lambda tree: tree.prefetch("a", OTHER, 16, 1), "boundary that is cached"),
     "a prefetch that is over": (lambda tree: tree.prefetch_abort(1), "is over, or never began"),
     "storage twice": (lambda tree: tree.prefetch_found(0, [[], []]), "already"),
+    "a backup of what is not cached": (lambda tree: tree.back_up("a", OTHER), "not all cached"),
+    "a copy that has not begun": (lambda tree: tree.copied(0, True), "not under way"),
     "a pool that there isn't": (lambda tree: tree.free_places(2), "pools 0 to 1"),
     "a token of another kind": (lambda tree: tree.match("a", [1.5]), "sequence of integers"),
 }
@@ -89,6 +94,21 @@ def test_a_namespace_is_a_string_or_none() -> None:
         world().match(7, KEY)
 
 
+def test_a_cache_without_host_memory_has_none() -> None:
+    tree: Tree = component_tree(ComponentConfig(components=KINDS, places=PLACES, page_size=PAGE))
+    calls: tuple[Call, ...] = (
+        lambda tree: tree.back_up("a", KEY),
+        lambda tree: tree.load("a", KEY, 0),
+        lambda tree: tree.evict_host([1, 1]),
+        lambda tree: tree.available_host(),
+        lambda tree: tree.free_host_places(0),
+        lambda tree: tree.host_entries(),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="has no host"):
+            call(tree)
+
+
 def test_what_no_cache_has_is_refused() -> None:
     for wrong in ({"shape": "ring"}, {"unit": 0}, {"pool": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -104,13 +124,16 @@ def test_what_no_cache_has_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="no cache of such components"):
             component_tree(ComponentConfig(components=kinds, places=places, page_size=4))
+    with pytest.raises(ValueError, match="no cache of such components"):
+        component_tree(ComponentConfig(components=KINDS, places=PLACES, host=(4,), page_size=4))
 
 
 def assert_all_comes_back(tree: Tree) -> None:
     """After a reset everything is free, and serves."""
     tree.reset()
-    assert [sorted(tree.free_places(pool)) for pool in (0, 1)] == [list(range(many)) for many in PLACES]
-    assert not tree.entries() and held(tree) == [None] * 4
+    free = [sorted(places(pool)) for places in (tree.free_places, tree.free_host_places) for pool in (0, 1)]
+    assert free == [list(range(many)) for many in (*PLACES, *ON_HOST)]
+    assert not tree.entries() and not tree.host_entries() and held(tree) == [None] * 4
     own = tree.alloc([3, 2])
     tree.insert("a", KEY, [[4, 8, 12], [8, 12]], own)
     assert tree.match("a", KEY)[0] == 12 and [len(one) for one in tree.match("a", OTHER)[1]] == [0, 0]
@@ -147,6 +170,18 @@ CALLS: dict[str, Call] = {
     "it is cached": lambda tree: tree.prefetch_commit(2, [[8, 12], [8, 12]]),
     "a part of another is": lambda tree: tree.prefetch_commit(0, [[], []]),
     "its I/O ends": lambda tree: tree.prefetch_settled(0),
+    "a backup": lambda tree: tree.back_up("a", LATE),
+    "it lands": lambda tree: tree.copied(0, True),
+    "what it was for goes": lambda tree: tree.evict([4, 4]),
+    "a load": lambda tree: tree.load("a", LATE, 0),
+    "it fails": lambda tree: tree.copied(1, False),
+    "another": lambda tree: tree.load("a", LATE, 0),
+    "it lands there": lambda tree: tree.copied(2, True),
+    "places": lambda tree: tree.alloc([2, 2]),
+    "more is cached": lambda tree: tree.insert("d", KEY, [[4, 8], [4, 8]], [[6, 1], [0, 4]]),
+    "a backup that makes room": lambda tree: tree.back_up("d", KEY[:8]),
+    "an eviction from the host": lambda tree: tree.evict_host([1, 1]),
+    "the backup lands": lambda tree: tree.copied(3, True),
     "a free": lambda tree: tree.free([[], [2]]),
     "events": lambda tree: tree.events(),
     "a reset": lambda tree: tree.reset(),

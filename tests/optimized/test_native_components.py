@@ -16,6 +16,8 @@ SLIPS = {
         "while (end >= ends.first && there(component, end, tiers))",
         "while (end > ends.first && there(component, end, tiers))",
     ),
+    "a hit on the host": ("(tiers > 1 && at(", "(layout.tiers > 1 && at("),
+    "KV behind on the other tier": ("return tier == HOST ? ENTRIES + layout.tracks() : BEHIND;", "return BEHIND;"),
     "a hit past a tombstone": ("k = lower == boundary ? k + 1 : 0;", "k = k + 1;"),
     "a hit that is not used": ("entries_[number].touched = clock;", ""),
     "pools are not summed": ("left -= wants[k];", ""),
@@ -54,6 +56,29 @@ SLIPS_OF_FETCHES = {
 }
 """The same in ``fetches.h``."""
 
+SLIPS_OF_COPIES = {
+    "a copy that protects nothing": ("pin_entry(one.pins[at], 1);", ""),
+    "a refused copy that goes on protecting": (
+        "for (int32_t at = 0; at < one.pinned; ++at) pin_entry(one.pins[at], -1);\n        return false;",
+        "return false;",
+    ),
+    "places of a copy that the caller may give back": ("pool.hand_over(next, wants[k], USED, RESERVED);", ""),
+    "what is there by now is cached again": (
+        "bool lands = fine && beside(entry) == NO_ENTRY;",
+        "bool lands = fine;",
+    ),
+    "what a failed copy brought": (
+        "bool lands = fine && beside(entry) == NO_ENTRY;",
+        "bool lands = beside(entry) == NO_ENTRY;",
+    ),
+    "a copy is no use": ("entry.touched = clock;", ""),
+    "a copy takes what its tier has": (
+        "if (at(layout.track(tier, component), end) != NO_ENTRY) continue;",
+        "",
+    ),
+}
+"""And in ``component_copies.h``."""
+
 SLIPS_OF_THE_TYPE = {
     "a namespace of all": (
         "PyDict_GetItemWithError(owner_of(self)->roots, name)",
@@ -65,8 +90,11 @@ SLIPS_OF_THE_TYPE = {
 ALL = [
     *(("components.h", slip) for slip in SLIPS.values()),
     *(("fetches.h", slip) for slip in SLIPS_OF_FETCHES.values()),
+    *(("component_copies.h", slip) for slip in SLIPS_OF_COPIES.values()),
     *(("components_type.cpp", slip) for slip in SLIPS_OF_THE_TYPE.values()),
 ]
+
+NAMES = [*SLIPS, *SLIPS_OF_FETCHES, *SLIPS_OF_COPIES, *SLIPS_OF_THE_TYPE]
 
 
 @pytest.mark.nightly
@@ -75,7 +103,7 @@ def test_components_by_themselves_are_the_reference_s(tmp_path: Path) -> None:
     assert done.returncode == 0 and "0 differences" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("file", "slip"), by_turns(ALL, [*SLIPS, *SLIPS_OF_FETCHES, *SLIPS_OF_THE_TYPE], every=10))
+@pytest.mark.parametrize(("file", "slip"), by_turns(ALL, NAMES, every=10))
 def test_a_slip_is_found(tmp_path: Path, file: str, slip: tuple[str, str]) -> None:
     done = played("components", built("components", tmp_path, file, slip), 20_000)
     assert done.returncode < 0 or (done.returncode == 1 and done.stdout), done.stderr
