@@ -21,7 +21,8 @@ from kvlitmus.optimized.components import ComponentConfig, Kind, component_tree
 from kvlitmus.reference.prefix.components import tree as model
 from tests.optimized.support.component_pair import PairTarget
 
-CONFIGS = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS + plan.COMPONENT_HOST_CONFIGS
+WRITES = tuple(one for one in plan.COMPONENT_WRITE_CONFIGS if one.write != "write_back")
+CONFIGS = plan.COMPONENT_CONFIGS + plan.COMPONENT_POLICY_CONFIGS + plan.COMPONENT_HOST_CONFIGS + WRITES
 EACH = [(name, depth) for name in TARGETS for depth in range(4)]
 BY_DAY = Config(page_size=1, pages=12, components="kv+swa+state")
 ON_HOST = Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state")
@@ -67,7 +68,8 @@ def test_host_memory_keeps_every_rule_and_agrees_with_the_reference() -> None:
     asked, steps = rules_of(judged(PairTarget(TARGETS["target"].profile), 3, plan.OPS, [ON_HOST]))
     assert {"COMP-32", "COMP-36", "COMP-12", "COMP-29", "COMP-63", "LOAD-11"} <= asked and steps > 300
     some = [one for one in plan.COMPONENT_HOST_CONFIGS if one.components == "groups"]
-    assert rules_of(judged(PairTarget(TARGETS["later"].profile), 0, plan.OPS, some, litmus=False))[1] > 100
+    some += WRITES[1:2]
+    assert rules_of(judged(PairTarget(TARGETS["later"].profile), 0, plan.OPS, some, litmus=False))[1] > 200
 
 
 @pytest.mark.nightly
@@ -93,7 +95,7 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_there_is_no_core_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_target(resolve_target("optimized-components")) is TARGETS["target"]
-    for other in (plan.CONFIGS[0], *plan.COMPONENT_WRITE_CONFIGS[:1], *plan.COMPONENT_STORAGE_CONFIGS[:1]):
+    for other in (plan.CONFIGS[0], *plan.COMPONENT_WRITE_CONFIGS[2:3], *plan.COMPONENT_STORAGE_CONFIGS[:1]):
         with pytest.raises(Unsupported):
             optimized.target.make(other)
     monkeypatch.setattr(cores, "lacking", lambda: "nobody built it")

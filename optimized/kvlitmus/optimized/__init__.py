@@ -14,7 +14,7 @@ it and when.
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
 - ``lent``: a flat cache over pages that an engine's own allocator hands out.
 - ``sparse``: rows of tokens over host pages and their buffers on the device, in C++ alone.
-- ``components``: several kinds of state for one prefix, on the device, in C++ alone.
+- ``components``: several kinds of state for one prefix, on device and host, in C++ alone.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the
   middle of a call leaves.
 - ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
@@ -27,6 +27,6 @@ it and when.
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
 :mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.
 
-Not here yet: components on the host, or on several ranks.  A component there would be one more place of its entries,
-and one more number of each prefetch in the vector of a rank.
+Not here yet: components with write-back or storage, or on several ranks, where a component would be one more number of
+each prefetch in the vector of a rank.
 """

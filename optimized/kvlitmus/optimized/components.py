@@ -13,7 +13,8 @@ needs that ends at one, and answers a receipt.
 With host memory ``back_up`` and ``load`` begin a copy for a boundary, of every component: its number, the boundary,
 where the entries end that it brings, the places that it reads on one tier, and those that it writes to on the other.
 Whoever copies says with ``copied`` that it has ended.  Until then those places are nobody else's, and what the boundary
-needs stays on both tiers.
+needs stays on both tiers.  Right after an ``insert`` ``due`` says how much of its key a policy backs up: write-through
+up to the last boundary, selective write-through only where that was there before.
 
 Each call is one step, which no exception interrupts: it is made, or raises with nothing changed, also where memory is
 short.  ``None`` is what there is too little memory for now; what can never be raises ``ValueError``.

@@ -235,13 +235,38 @@ class HostPair(Pair, OptimizedComponentHierarchy):
             )
 
         found, due = self.both(name, mine, other, same)
-        if found[0] is not None:
-            self.numbers["copy", found[0]] = due[0]
-            places = {(name, end_name(path, end)): at for name, some in found[-2].items() for end, at in some.items()}
-            cache = self.other.cache
-            copy = cache.under_way[due[0]]._replace(places=places)
-            self.other.cache = cache._replace(under_way={**cache.under_way, due[0]: copy})
+        self.takes(found[0], due[0], found[-2], path)
         return self.made(found)
+
+    def takes(self, mine: object, other: object, places: Mapping[str, Mapping[int, int]], path: Path) -> None:
+        """The copy of the reference has these places instead."""
+        if mine is None:
+            return
+        self.numbers["copy", mine] = other
+        taken = {(name, end_name(path, end)): place for name, some in places.items() for end, place in some.items()}
+        cache = self.other.cache
+        copy = cache.under_way[other]._replace(places=taken)
+        self.other.cache = cache._replace(under_way={**cache.under_way, other: copy})
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Any:
+        self.units(key)
+        left, _ = self.both("component_insert", [key, entries], [key, entries], self.pools_of)
+        mine, due = self.begun, self.other.component_begun()
+        assert len(mine) == len(due), f"the core begins {mine}, the reference {due}"
+        for one, other in zip(mine, due, strict=True):
+            same = [
+                (
+                    it.copy is None,
+                    it.namespace,
+                    it.units,
+                    {name for name, some in it.places.items() if some},
+                    +Counter(it.evicted),
+                )
+                for it in (one, other)
+            ]
+            assert same[0] == same[1], f"the core begins {one}, the reference {other}"
+            self.takes(one.copy, other.copy, one.places, self.other.path(key))
+        return self.made(left)
 
     def component_back_up(self, handle: object) -> Any:
         self.found(handle)  # or it is none

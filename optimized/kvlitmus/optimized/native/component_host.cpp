@@ -77,6 +77,20 @@ PyObject* copied(PyObject* self, PyObject* const* args, Py_ssize_t given) {
     });
 }
 
+// Up to which boundary a key is to be backed up that has just been inserted; `again`: only where that was there before.
+PyObject* due(PyObject* self, PyObject* const* args, Py_ssize_t given) {
+    Units key;
+    if (!given_as_many(given, 3) || !has_tier(self, HOST) || !key.open(self, args[0], args[1])) return nullptr;
+    int again = PyObject_IsTrue(args[2]);
+    if (again < 0) return nullptr;
+    return step(self, [&](Components& tree) {
+        tree.look({key.root, 0}, key.view.bytes(), key.pages(self));
+        int64_t boundary = tree.longest(key.count);
+        bool fresh = boundary && tree.entries()[tree.at(BASE, boundary)].created == tree.clock;
+        return number(again && fresh ? 0 : boundary).release();
+    });
+}
+
 }  // namespace
 
 PyMethodDef component_host_methods[] = {
@@ -84,6 +98,7 @@ PyMethodDef component_host_methods[] = {
      "back_up(namespace, units): a copy to the host, or -1; its boundary, ends, sources and places; what was evicted."},
     {"load", fast(begin_load), METH_FASTCALL, "load(namespace, units, start): a copy to the device, likewise."},
     {"copied", fast(copied), METH_FASTCALL, "copied(copy, fine): it has ended; the places given back."},
+    {"due", fast(due), METH_FASTCALL, "due(namespace, units, again): how much of a key just inserted is to be backed up."},
     {nullptr, nullptr, 0, nullptr},
 };
 

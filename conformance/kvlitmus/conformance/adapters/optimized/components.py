@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.adapters.optimized.alone import of_core
 from kvlitmus.conformance.ports import Config, Profile, Sizes, Unsupported
 from kvlitmus.conformance.ports.component_configs import refuse_others
-from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.shapes import Component, Window
 from kvlitmus.spec.words.units import Key, Unit
 
@@ -224,12 +225,38 @@ class OptimizedComponents:
 class OptimizedComponentHierarchy(OptimizedComponents):
     """The same with host memory."""
 
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.begun: list[ComponentBegun] = []
+
+    def backed_up(
+        self, namespace: str | None, units: Any
+    ) -> tuple[int | None, dict[str, dict[int, int]], dict[str, int]]:
+        """Begin to back up a prefix."""
+        number, _, ends, _, places, freed = self.tree.back_up(namespace, units)
+        return None if number < 0 else number, self.placed(ends, places), self.counted(freed)
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Places:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        left = super().component_insert(key, entries)
+        if self.config.write in (WRITE_THROUGH, SELECTIVE):
+            units = self.units(key)
+            prefix = units[: self.tree.due(key.namespace, units, self.config.write == SELECTIVE)]
+            copy, places, evicted = self.backed_up(key.namespace, prefix)
+            if copy is not None or any(evicted.values()):
+                self.begun.append(ComponentBegun(copy, key.namespace, self.spelled(prefix), places, evicted))
+        return left
+
+    def component_begun(self) -> Sequence[ComponentBegun]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentWrites`."""
+        begun, self.begun = self.begun, []
+        return begun
+
     def component_back_up(
         self, handle: object
     ) -> tuple[int | None, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
-        number, _, ends, _, places, freed = self.tree.back_up(*self.found(handle))
-        return None if number < 0 else number, self.placed(ends, places), self.counted(freed)
+        return self.backed_up(*self.found(handle))
 
     def component_load(
         self, handle: object, key: Key
@@ -277,15 +304,13 @@ class ComponentTarget:
         }
     )
 
-    pools: tuple[str, ...] = ("component_host",)
+    pools: tuple[str, ...] = ("component_host", "component_writes")
 
     def make(self, config: Config) -> OptimizedComponents:
         """A fresh cache; raises :class:`~kvlitmus.conformance.ports.Unsupported` for one with what these have not."""
         refuse_others(config)
-        if config.tiered and (config.write != "asked" or config.storage != "none"):
-            raise Unsupported(
-                "caches of components of the native core back up what they are asked to, and store nothing"
-            )
+        if config.tiered and (config.write == WRITE_BACK or config.storage != "none"):
+            raise Unsupported("caches of components of the native core have no write-back, and no storage")
         return (OptimizedComponentHierarchy if config.tiered else OptimizedComponents)(config, self.profile)
 
 
