@@ -87,6 +87,9 @@ DIRECTIONS = (  # the most specific prefix comes first
     Direction(
         "kvlitmus.optimized.prometheus", _FAST, never=("kvlitmus.optimized.data",), others=("prometheus_client",)
     ),
+    Direction(
+        "kvlitmus.optimized.sglang", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS, others_lazily=("*",)
+    ),
     Direction("kvlitmus.optimized", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS),
 )
 

@@ -43,6 +43,8 @@ CLASSES = {
     "v0_5_23.unified_rust": v0_5_23.Unified,
     "v0_5_23.unified_python_requests": v0_5_23.UnifiedRequests,
     "v0_5_23.unified_rust_requests": v0_5_23.UnifiedRequests,
+    "v0_5_23.unified_kvlitmus": v0_5_23.Unified,
+    "v0_5_23.unified_kvlitmus_requests": v0_5_23.UnifiedRequests,
     "v0_5_23.device_pool": sglang_pools.ExtendPool,
     "v0_5_23.device_pool_triton": sglang_pools.ExtendPool,
     "v0_5_23.host_pool": v0_5_23.HostPool23,

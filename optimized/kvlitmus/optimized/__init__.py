@@ -13,6 +13,7 @@ it and when.
 - ``native/``, ``compiled``: pool, tree and victims a second time, in C++, with tiers too; ``cores`` says which of both
   a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
 - ``lent``: a flat cache over pages that an engine's own allocator hands out.
+- ``sglang``: the tree of SGLang's own cache, registered with SGLang; it imports SGLang only when that is asked for.
 - ``sparse``: rows of tokens over host pages and their buffers on the device, in C++ alone.
 - ``components``: several kinds of state for one prefix, on device and host, in C++ alone.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers; ``calls``: what an exception in the

@@ -9,7 +9,7 @@ the tree that the allocator hands out once more is refused where it is inserted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from kvlitmus.optimized.arrays import CACHED, IntArray, PageArray
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.inputs import integers
-from kvlitmus.optimized.pool import Numbers, PagePool
 from kvlitmus.optimized.request import RequestTable
-from kvlitmus.optimized.slots import SlotCalls, as_array
-from kvlitmus.optimized.tree import Tree
+from kvlitmus.optimized.slots import Numbers, SlotCalls, as_array
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.pool import PagePool
+    from kvlitmus.optimized.tree import Tree
 
 
 class AllocatorFault(MemoryError):

@@ -177,6 +177,7 @@ KNOWN: dict[str, Known] = {
         for core, about in (
             ("python", "SGLang's UnifiedRadixCache with its tree in Python"),
             ("rust", "SGLang's UnifiedRadixCache with its compiled tree"),
+            ("kvlitmus", "SGLang's UnifiedRadixCache with the optimized cache's tree"),
         )
         for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
     },

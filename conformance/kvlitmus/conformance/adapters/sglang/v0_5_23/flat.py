@@ -8,6 +8,8 @@ Targets:
     where it can't load the compiled core; here that is ``Unsupported``.
 ``unified_python_requests``, ``unified_rust_requests``
     The same, and requests go through ``checkpoint`` and ``release_kv_cache``.
+``unified_kvlitmus``, ``unified_kvlitmus_requests``
+    Both with the optimized cache's tree (:mod:`kvlitmus.optimized.sglang`), looked at like the compiled one.
 ``device_pool``, ``device_pool_triton``
     The allocators alone; ``alloc_extend`` and ``alloc_decode`` by the functions in torch that SGLang
     uses where there is no Triton, or by the Triton kernels, in Triton's interpreter.
@@ -149,8 +151,10 @@ PLAN = Plan(
 )
 
 PROFILE = replace(pools.PROFILE, duplicates="cache_frees", split_created="keeps")
+PAGEWISE = replace(PROFILE, evict_granularity="page")
+"""With the optimized cache's tree, which evicts a page at a time."""
 
-CORES = {"python": "UnifiedTreeCore", "rust": "RustUnifiedTreeCore"}
+CORES = {"python": "UnifiedTreeCore", "rust": "RustUnifiedTreeCore", "kvlitmus": "KvlitmusTreeCore"}
 
 
 def require_core(cache: Foreign, core: str) -> None:
@@ -169,10 +173,14 @@ class Unified(Tree):
         super().__init__(config)
         load = install(self.plan)
         self.full = load(f"{UNIFIED}.component_type").ComponentType.FULL
+        if core == "kvlitmus":
+            from kvlitmus.optimized.sglang import register
+
+            register()
         self.params = self._params(tree_components=(self.full,), tree_core_backend=core)
         self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(self.params)
         require_core(self.cache, core)
-        self.probe = Probe(self.cache, self._key) if core == "rust" else None
+        self.probe = Probe(self.cache, self._key) if core != "python" else None
 
     def match(self, key: Key) -> Hit:
         """``match_prefix``; the handle is the last node's id."""
@@ -351,6 +359,8 @@ unified_python = _tree(build=partial(Unified, "python"))
 unified_rust = _tree(build=partial(Unified, "rust"))
 unified_python_requests = _requests(build=partial(UnifiedRequests, "python"))
 unified_rust_requests = _requests(build=partial(UnifiedRequests, "rust"))
+unified_kvlitmus = replace(_tree(build=partial(Unified, "kvlitmus")), profile=PAGEWISE)
+unified_kvlitmus_requests = replace(_requests(build=partial(UnifiedRequests, "kvlitmus")), profile=PAGEWISE)
 device_pool = _pool(build=partial(_extend_pool, triton=False))
 device_pool_triton = _pool(build=partial(_extend_pool, triton=True))
 host_pool = Peer(
