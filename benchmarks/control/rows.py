@@ -56,9 +56,14 @@ class Peers:
         return [*found, partial(Radix, page_size, tokens)]
 
     def servers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
-        """The same for whole requests, which the optimized cache also serves by two calls of its own."""
-        two_calls = [partial(OurRequests, page_size, tokens, core=core) for core in cores()]
-        return [*two_calls, *self.makers(page_size, tokens)]
+        """The same for whole requests, which the optimized cache also serves by two calls of its own, and in SGLang."""
+        found: list[Callable[[], Any]] = [partial(OurRequests, page_size, tokens, core=core) for core in cores()]
+        found += self.makers(page_size, tokens)
+        if self.release == "0.5.23":
+            from benchmarks.control.sglang import Unified
+
+            found.append(partial(Unified, "kvlitmus", page_size, tokens))
+        return found
 
     def servers_with_tiers(self, page_size: int, tokens: int, host_tokens: int) -> list[Callable[[], Any]]:
         """The same in hierarchies, each beside a cache that has no host."""

@@ -84,7 +84,7 @@ class Sglang(Contender):
 
 
 class Unified(Sglang):
-    """0.5.23: ``UnifiedRadixCache`` with one of its cores."""
+    """0.5.23: ``UnifiedRadixCache`` with one of its cores, or with ours (``kvlitmus``)."""
 
     def __init__(self, core: str, page_size: int, tokens: int) -> None:
         from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN
