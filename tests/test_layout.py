@@ -54,6 +54,7 @@ _JUDGES = tuple(f"kvlitmus.conformance.{name}" for name in ("beside", "checker",
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
+_CLIENTS = tuple(f"kvlitmus.optimized.storage.{name}" for name in ("redis", "mooncake", "mooncake_client", "sealed"))
 _ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
     *(
@@ -74,7 +75,10 @@ DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
     Direction("kvlitmus.optimized.storage.redis", _STORE, others=("redis",)),
-    Direction("kvlitmus.optimized.storage", _STORE, never=("kvlitmus.optimized.storage.redis",)),
+    Direction("kvlitmus.optimized.storage.sealed", (*_STORE, "kvlitmus.optimized.jit"), others=("numpy",)),
+    Direction("kvlitmus.optimized.storage.mooncake_client", _STORE, others=("numpy",), others_lazily=("mooncake",)),
+    Direction("kvlitmus.optimized.storage.mooncake", _STORE, others=("numpy",)),
+    Direction("kvlitmus.optimized.storage", _STORE, never=_CLIENTS),
     Direction("kvlitmus.optimized.data.jit", ("kvlitmus.spec",), others=("triton",)),
     Direction(
         "kvlitmus.optimized.data",

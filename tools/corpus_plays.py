@@ -229,7 +229,7 @@ def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, r
 # -- items ---------------------------------------------------------------------------------------------------------
 
 ELSEWHERE = frozenset(f"optimized-{one}" for one in ("cuda", "components", "ranks", "sparse"))
-ELSEWHERE |= {"file-store-durable", "network-store", "redis", "valkey"}
+ELSEWHERE |= {"file-store-durable", "network-store", "redis", "valkey", "mooncake-store"}
 """Targets of this tree that need a machine, a compiler, a server or patience; their twins are played."""
 
 CACHES = tuple(name for name, known in KNOWN.items() if not known.release and name not in ELSEWHERE)

@@ -94,6 +94,7 @@ KNOWN: dict[str, Known] = {
     "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),
     "file-store-durable": Known(f"{ADAPTERS}.stores.file", "durable", "", "the same, waiting for the medium"),
     "network-store": Known(f"{ADAPTERS}.stores.network", "target", "", "the built-in page store on a server"),
+    "mooncake-store": Known(f"{ADAPTERS}.stores.mooncake", "target", "", "the built-in page store over Mooncake's"),
     "redis": Known(f"{ADAPTERS}.stores.redis", "redis", "", "pages on a Redis server, found or started"),
     "valkey": Known(f"{ADAPTERS}.stores.redis", "valkey", "", "pages on a Valkey server, found or started"),
     _OLD: Known(_OLD_MODULE, "radix", _OLD, "SGLang's RadixCache over its allocators"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,11 +44,16 @@ class Identity:
     @property
     def digest(self) -> bytes:
         """32 bytes that differ between different identities."""
-        hashed = hashlib.sha256(b"kvlitmus page store 2")
-        for part in (self.model, self.layout, str(self.page_size), str(self.rank), str(self.ranks), self.names):
-            text = part.encode("utf-8", "surrogatepass")
-            hashed.update(len(text).to_bytes(8, "little") + text)
-        return hashed.digest()
+        return _digest(self)
+
+
+@functools.lru_cache(maxsize=256)  # every key's name asks for it
+def _digest(of: Identity) -> bytes:
+    hashed = hashlib.sha256(b"kvlitmus page store 2")
+    for part in (of.model, of.layout, str(of.page_size), str(of.rank), str(of.ranks), of.names):
+        text = part.encode("utf-8", "surrogatepass")
+        hashed.update(len(text).to_bytes(8, "little") + text)
+    return hashed.digest()
 
 
 @runtime_checkable
