@@ -56,6 +56,7 @@ _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
 _CLIENTS = tuple(f"kvlitmus.optimized.storage.{name}" for name in ("redis", "mooncake", "mooncake_client", "sealed"))
 _ARRAYS = ("numpy", "numba", "llvmlite")
+_DATA = ("kvlitmus.optimized.data",)
 DIRECTIONS = (  # the most specific prefix comes first
     *(
         Direction(f"kvlitmus.conformance.specimen.{name}", (*_SPECIMEN, "kvlitmus.conformance.ports"))
@@ -88,13 +89,9 @@ DIRECTIONS = (  # the most specific prefix comes first
         others=(*_ARRAYS, "torch"),
         others_lazily=("triton",),
     ),
-    Direction(
-        "kvlitmus.optimized.prometheus", _FAST, never=("kvlitmus.optimized.data",), others=("prometheus_client",)
-    ),
-    Direction(
-        "kvlitmus.optimized.sglang", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS, others_lazily=("*",)
-    ),
-    Direction("kvlitmus.optimized", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS),
+    Direction("kvlitmus.optimized.prometheus", _FAST, never=_DATA, others=("prometheus_client",)),
+    Direction("kvlitmus.optimized.sglang", _FAST, never=_DATA, others=_ARRAYS, others_lazily=("*",)),
+    Direction("kvlitmus.optimized", _FAST, never=_DATA, others=_ARRAYS),
 )
 
 
