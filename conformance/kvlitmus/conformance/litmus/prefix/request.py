@@ -322,6 +322,7 @@ def a_fork_without_room_leaves_nothing_behind(checker: Checker) -> None:
     """A request is forked until its copies find no page any more; then the others end, and it is forked again."""
     begin(checker, 1, prompt(checker, "a", tail=1))
     publish(checker, 1, chunked=True)
+    grow(checker, 1, [5])  # where pages have one token, all others are shared
     for rid in range(2, len(checker.usable) + 3):
         fork(checker, rid, 1)
     for rid in sorted(checker.requests)[1:]:
