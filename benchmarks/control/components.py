@@ -30,6 +30,7 @@ from benchmarks.control.rows import PAGE, K, Peers, Row, Scale
 from benchmarks.control.sglang import Sglang, Unified
 from benchmarks.control.tokens import Tokens
 from benchmarks.timing import Action, Call
+from kvlitmus.conformance.adapters.optimized.components import kinds_of
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.words.layouts import Layout
 from kvlitmus.spec.words.shapes import Component, Point, Run, Shape, Window
@@ -60,16 +61,11 @@ class OursWithComponents(Contender):
     page_size = PAGE
 
     def __init__(self, kind: str, tokens: int) -> None:
-        from kvlitmus.optimized.components import ComponentConfig, Kind, component_tree
+        from kvlitmus.optimized.components import ComponentConfig, component_tree
 
         made = layout(kind, tokens)
-        pools = list(made.places)
-        kinds = [
-            Kind(type(one.shape).__name__.lower(), pools.index(one.pool), one.unit, one.align, reach(one))
-            for one in made.components
-        ]
         config = ComponentConfig(
-            page_size=PAGE, components=tuple(kinds), places=tuple(made.places.values()), cascade="later"
+            page_size=PAGE, components=kinds_of(made), places=tuple(made.places.values()), cascade="later"
         )
         self.cache = component_tree(config)
         self.points = [one.name == "state" for one in made.components]
@@ -125,11 +121,6 @@ class OursWithComponents(Contender):
         cache.free(cache.insert(*self._given(units, fresh, known)))
         cache.unlock(receipt)
         return int(known)
-
-
-def reach(one: Component) -> int:
-    """How far a window reaches; 1 for what is none."""
-    return one.shape.reach if isinstance(one.shape, Window) else 1
 
 
 class Hybrid(Unified):

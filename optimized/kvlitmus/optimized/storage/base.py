@@ -56,6 +56,13 @@ def _digest(of: Identity) -> bytes:
     return hashed.digest()
 
 
+def as_bytes(keys: Sequence[str], given: Sequence[Buffer], what: str) -> list[memoryview]:
+    """One buffer per key, as bytes; ``ValueError`` where there are not as many of these (``what``) as keys."""
+    if len(keys) != len(given):
+        raise ValueError(f"as many {what} as keys are needed (got {len(given)} and {len(keys)})")
+    return [memoryview(one).cast("B") for one in given]
+
+
 @runtime_checkable
 class PageStore(Protocol):
     """Keeps whole pages under keys, in batches, answering by position.

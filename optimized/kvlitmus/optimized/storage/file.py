@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity
+from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity, as_bytes
 from kvlitmus.optimized.storage.folder import READ, OddFileError, contents, entered, regular
 from kvlitmus.optimized.storage.record import head_length, head_of, name_of, page_in, promised
 
@@ -104,10 +104,8 @@ class FileStore:
 
     def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray | memoryview]) -> list[bool]:
         """Fill one buffer per key; a buffer is touched only when its page has been found whole."""
-        if len(keys) != len(buffers):
-            raise ValueError(f"as many buffers as keys are needed (got {len(buffers)} and {len(keys)})")
         filled = []
-        for key, target in zip(keys, [memoryview(buffer).cast("B") for buffer in buffers], strict=True):
+        for key, target in zip(keys, as_bytes(keys, buffers, "buffers"), strict=True):
             page = self._read(key, len(target))
             if page is not None:
                 target[:] = page
@@ -120,9 +118,7 @@ class FileStore:
         A page that is there and whole stays (keys are made from the content, so it is the same);
         one that is damaged is replaced.
         """
-        if len(keys) != len(values):
-            raise ValueError(f"as many pages as keys are needed (got {len(values)} and {len(keys)})")
-        pages = [memoryview(value).cast("B") for value in values]
+        pages = as_bytes(keys, values, "pages")
         return [self._store(key, page) for key, page in zip(keys, pages, strict=True)]
 
     def clear(self) -> None:

@@ -33,7 +33,7 @@ from re import fullmatch
 
 import numpy as np
 
-from kvlitmus.optimized.storage.base import Buffer, Identity
+from kvlitmus.optimized.storage.base import Buffer, Identity, as_bytes
 from kvlitmus.optimized.storage.mooncake_client import LINE, Client, Connection, Lane, end_all, within
 from kvlitmus.optimized.storage.record import name_of
 from kvlitmus.optimized.storage.sealed import (
@@ -153,9 +153,7 @@ class MooncakeStore:
 
     def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray | memoryview]) -> list[bool]:
         """Fill one buffer per key; a buffer is touched only when its page has been found whole."""
-        if len(keys) != len(buffers):
-            raise ValueError(f"as many buffers as keys are needed (got {len(buffers)} and {len(keys)})")
-        targets = [memoryview(buffer).cast("B") for buffer in buffers]
+        targets = as_bytes(keys, buffers, "buffers")
         filled = [False] * len(keys)
         for at, page in self.arriving(keys):
             if len(page) == len(targets[at]):
@@ -168,9 +166,7 @@ class MooncakeStore:
 
         A page that is there and whole stays; one that is damaged is replaced.
         """
-        if len(keys) != len(values):
-            raise ValueError(f"as many pages as keys are needed (got {len(values)} and {len(keys)})")
-        pages = [memoryview(value).cast("B") for value in values]
+        pages = as_bytes(keys, values, "pages")
         asked = {
             name: places for name, places in self._positions(keys).items() if len(pages[places[0]]) <= self.page_bytes
         }

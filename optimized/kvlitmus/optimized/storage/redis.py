@@ -34,7 +34,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity
+from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity, as_bytes
 from kvlitmus.optimized.storage.limits import LimitedSocket, Limits
 from kvlitmus.optimized.storage.record import HEAD, KEY_BYTES, head_length, head_of, name_of, page_in, promised
 
@@ -135,9 +135,7 @@ class RedisStore:
 
     def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray | memoryview]) -> list[bool]:
         """Fill one buffer per key; a buffer is touched only when its page has been found whole."""
-        if len(keys) != len(buffers):
-            raise ValueError(f"as many buffers as keys are needed (got {len(buffers)} and {len(keys)})")
-        targets = [memoryview(buffer).cast("B") for buffer in buffers]
+        targets = as_bytes(keys, buffers, "buffers")
         filled = []
         with self._limits.within(self.seconds):
             for target, page in zip(targets, self._pages(keys, [len(target) for target in targets]), strict=True):
@@ -148,9 +146,7 @@ class RedisStore:
 
     def put(self, keys: Sequence[str], values: Sequence[Buffer]) -> list[bool]:
         """Store one page per key; ``False`` where the server refused it, or didn't say that it has it."""
-        if len(keys) != len(values):
-            raise ValueError(f"as many pages as keys are needed (got {len(values)} and {len(keys)})")
-        pages = [memoryview(value).cast("B") for value in values]
+        pages = as_bytes(keys, values, "pages")
         stored: list[bool] = []
         with self._limits.within(self.seconds):
             for start, end in self._batches([len(page) for page in pages]):

@@ -20,15 +20,27 @@ from kvlitmus.conformance.adapters.optimized.alone import of_core
 from kvlitmus.conformance.ports import Config, Profile, Sizes, Unsupported
 from kvlitmus.conformance.ports.component_configs import refuse_others
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
-from kvlitmus.spec.words.layouts import layout_of
+from kvlitmus.spec.words.layouts import Layout, layout_of
 from kvlitmus.spec.words.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.words.shapes import Component, Window
 from kvlitmus.spec.words.units import Key, Unit
 
 if TYPE_CHECKING:
-    from kvlitmus.optimized.components import ComponentConfig
+    from kvlitmus.optimized.components import ComponentConfig, Kind
 
 Places = dict[str, list[int]]
+
+
+def kinds_of(layout: Layout) -> tuple[Kind, ...]:
+    """The components of a layout in the cache's own words."""
+    from kvlitmus.optimized.components import Kind
+
+    def kind(one: Component) -> Kind:
+        shape = type(one.shape).__name__.lower()
+        size = getattr(one.shape, "reach" if isinstance(one.shape, Window) else "size", 1)
+        return Kind(shape, list(layout.places).index(one.pool), one.unit, one.align, size)
+
+    return tuple(map(kind, layout.components))
 
 
 def numbered(given: object) -> int:
@@ -52,16 +64,11 @@ class OptimizedComponents:
 
     def core_config(self) -> ComponentConfig:
         """Configuration and profile in the cache's own words."""
-        from kvlitmus.optimized.components import ComponentConfig, Kind
-
-        def kind(one: Component) -> Kind:
-            shape = type(one.shape).__name__.lower()
-            size = getattr(one.shape, "reach" if isinstance(one.shape, Window) else "size", 1)
-            return Kind(shape, self.pools.index(one.pool), one.unit, one.align, size)
+        from kvlitmus.optimized.components import ComponentConfig
 
         return ComponentConfig(
             page_size=self.config.page_size,
-            components=tuple(map(kind, self.layout.components)),
+            components=kinds_of(self.layout),
             places=tuple(self.layout.places.values()),
             host=tuple(self.layout.host.values()),
             policy=self.config.policy,

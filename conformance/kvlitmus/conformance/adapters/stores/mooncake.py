@@ -23,7 +23,7 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.folders import cut_or_changed
-from kvlitmus.conformance.adapters.stores.pages import PageStoreCalls
+from kvlitmus.conformance.adapters.stores.pages import SharedStoreCalls
 from kvlitmus.conformance.adapters.stores.target import FIRST, WITHOUT_YARD, StoreTarget
 from kvlitmus.conformance.ports import Unsupported
 
@@ -103,50 +103,29 @@ def client(pid: int) -> Kept:
     return kept
 
 
-class MooncakePages(PageStoreCalls):
+class MooncakePages(SharedStoreCalls):
     """``MooncakeStore`` behind the ports."""
 
     damages = frozenset({"short", "empty", "gone", "flip", "other", "long"})
     """The damage that can be done; what it is, says ``StorageFaults``."""
 
     def __init__(self, client: Any, prefix: str, rank: int = 0) -> None:
+        super().__init__(rank)
         self.client = client
         self.prefix = prefix
-        self.rank = rank
-        self.handles: dict[int, Any] = {}
 
-    def __del__(self) -> None:
-        """Leave nothing behind."""
-        for handle in getattr(self, "handles", {}).values():
-            with contextlib.suppress(Exception):
-                handle.clear()
-                handle.close()
-
-    @property
-    def handle(self) -> Any:
-        """The store, as the present rank opened it."""
+    def opened(self, rank: int) -> Any:
+        """A store of this rank of two, over the client of all."""
         from kvlitmus.optimized.storage.base import Identity
         from kvlitmus.optimized.storage.mooncake import MooncakeStore
 
-        if self.rank not in self.handles:
-            identity = Identity(model="litmus", rank=self.rank, ranks=2)
-            limits = {"page_bytes": PAGE_BYTES, "batch": 4, "lanes": 2}
-            self.handles[self.rank] = MooncakeStore(lambda: self.client, identity, prefix=self.prefix, **limits)
-        return self.handles[self.rank]
-
-    def store_reopen(self) -> None:
-        """New stores over the same client."""
-        for handle in self.handles.values():
-            handle.close()
-        self.handles.clear()
+        identity = Identity(model="litmus", rank=rank, ranks=2)
+        limits = {"page_bytes": PAGE_BYTES, "batch": 4, "lanes": 2}
+        return MooncakeStore(lambda: self.client, identity, prefix=self.prefix, **limits)
 
     def store_other(self) -> MooncakePages:
         """Another store."""
         return MooncakePages(self.client, self.prefix, self.rank)
-
-    def store_rank(self, rank: int) -> None:
-        """The same memory, as another rank."""
-        self.rank = rank
 
     def store_damage(self, key: str, how: str, other: str) -> bool:
         """Another client removes, cuts, changes or exchanges what is stored."""

@@ -9,14 +9,13 @@ It stores whatever it is given, so of two values the last.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import uuid
 from typing import Any
 
 from kvlitmus.conformance.adapters.stores import redis as redis_store
-from kvlitmus.conformance.adapters.stores.pages import PageStoreCalls
+from kvlitmus.conformance.adapters.stores.pages import SharedStoreCalls
 from kvlitmus.conformance.adapters.stores.target import LAST, WITHOUT_YARD, StoreTarget
 from kvlitmus.conformance.ports import Unsupported
 
@@ -26,35 +25,28 @@ def url_of(address: redis_store.Address) -> str:
     return os.environ.get(redis_store.VARIABLE) or f"redis://{address.host}:{address.port}/0"
 
 
-class NetworkStore(PageStoreCalls, redis_store.OnServer):
+class NetworkStore(SharedStoreCalls, redis_store.OnServer):
     """``RedisStore`` behind the ports."""
 
     def __init__(self, address: redis_store.Address, prefix: str, rank: int = 0) -> None:
+        super().__init__(rank)
         self.address = address
         self.prefix = prefix
-        self.rank = rank
-        self.handles: dict[int, Any] = {}
         self.connection = redis_store.Connection(address)
 
     def __del__(self) -> None:
-        """Hang up, and leave nothing behind on a server that others use."""
-        for handle in getattr(self, "handles", {}).values():
-            with contextlib.suppress(Exception):
-                handle.clear()
-                handle.close()
+        """The connection by which it is damaged goes, too."""
+        super().__del__()
         if hasattr(self, "connection"):
             self.connection.close()
 
-    @property
-    def handle(self) -> Any:
-        """The store, as the present rank opened it."""
+    def opened(self, rank: int) -> Any:
+        """A client of this rank of two."""
         from kvlitmus.optimized.storage.base import Identity
         from kvlitmus.optimized.storage.redis import RedisStore
 
-        if self.rank not in self.handles:
-            identity = Identity(model="litmus", rank=self.rank, ranks=2)
-            self.handles[self.rank] = RedisStore(url_of(self.address), identity, prefix=self.prefix, expire=3600)
-        return self.handles[self.rank]
+        identity = Identity(model="litmus", rank=rank, ranks=2)
+        return RedisStore(url_of(self.address), identity, prefix=self.prefix, expire=3600)
 
     def place(self, key: str) -> bytes | None:
         """The name of a key on the server."""
@@ -67,19 +59,9 @@ class NetworkStore(PageStoreCalls, redis_store.OnServer):
 
         return head_of(self.handle.identity, key, value) + value
 
-    def store_reopen(self) -> None:
-        """New connections."""
-        for handle in self.handles.values():
-            handle.close()
-        self.handles.clear()
-
     def store_other(self) -> NetworkStore:
         """Another client."""
         return NetworkStore(self.address, self.prefix, self.rank)
-
-    def store_rank(self, rank: int) -> None:
-        """The same server, as another rank."""
-        self.rank = rank
 
 
 def build() -> NetworkStore:
